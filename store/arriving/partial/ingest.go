@@ -124,7 +124,7 @@ func (in *Ingest) startWrite(item b3.Proved) (writeState, error) {
 		if p.mustWait(n) {
 			return writeMustWait, nil
 		}
-		p.writingBytes += n
+		p.unsaved.writing += n
 	}
 	p.writes++
 	return writeBegun, nil

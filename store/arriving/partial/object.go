@@ -1,11 +1,8 @@
 package partial
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"sync"
-	"time"
 
 	"allium/protocols/b3"
 	"allium/protocols/status"
@@ -42,14 +39,9 @@ type object struct {
 	failed     error // a sync failed: nothing more is written or saved
 	ended      bool  // committed or discarded: nothing is saved any more, and nobody joins
 
-	// Since the last checkpoint.
-	dirtyPages   map[int64]struct{} // pages of groups that changed
-	unsaved      int64              // bytes that arrived
-	savingBytes  int64              // bytes that the checkpoint in progress saves
-	writingBytes int64              // bytes that are being written
-	unsavedSince time.Time          // when the first of them arrived
-	savedRecord  meta.Partial       // what the backend has; zero for nothing
-	used         meta.Second        // last use
+	unsaved     unsaved
+	savedRecord meta.Partial // what the backend has; zero for nothing
+	used        meta.Second  // last use
 }
 
 func newSmall(t *Table, root b3.Root, size int64, apart bool) *object {
@@ -75,7 +67,7 @@ func newApart(t *Table, root b3.Root, size int64) (*object, error) {
 // newObject returns an object with one user.
 func newObject(t *Table, root b3.Root) *object {
 	return &object{
-		t: t, root: root, users: 1, dirtyPages: map[int64]struct{}{}, used: t.deps.Clock.Stamp(),
+		t: t, root: root, users: 1, unsaved: unsaved{pages: map[int64]struct{}{}}, used: t.deps.Clock.Stamp(),
 		ready: make(chan struct{}), removed: make(chan struct{}), saveLock: make(chan struct{}, 1),
 	}
 }
@@ -180,7 +172,7 @@ func (p *object) endWrite(item b3.Proved, err error) {
 	defer p.mu.Unlock()
 	p.writes--
 	if !item.IsParent() {
-		p.writingBytes -= int64(len(item.Data()))
+		p.unsaved.writing -= int64(len(item.Data()))
 	}
 	if p.writes == 0 && p.writesDone != nil {
 		close(p.writesDone)
@@ -211,20 +203,6 @@ func (p *object) noteSize(item b3.Proved) {
 	p.t.wake() // from now on there is something to save
 }
 
-// markDirty records that group g changed, with n bytes to be saved, and wakes Table.Serve
-// if a checkpoint becomes due earlier. The caller holds mu.
-func (p *object) markDirty(g, n int64) {
-	if len(p.dirtyPages) == 0 {
-		p.unsavedSince = time.Now()
-	}
-	p.dirtyPages[g/meta.PageBits] = struct{}{}
-	before := p.unsaved
-	p.unsaved += n
-	if before == 0 || before < checkpointBytes && p.unsaved >= checkpointBytes {
-		p.t.wake()
-	}
-}
-
 // awaitWrites returns when no write is in progress. No more begin, as the caller changed
 // the ingest's state.
 func (p *object) awaitWrites() {
@@ -247,81 +225,6 @@ func (p *object) notify() {
 		close(p.changed)
 		p.changed = nil
 	}
-}
-
-// useStep is the number of seconds by which the last use must have advanced before it alone is
-// worth a save.
-const useStep = 10
-
-// checkpoint saves what arrived, unless p is apart. It logs an error, and the next checkpoint
-// tries again.
-func (p *object) checkpoint() {
-	if !p.t.writes.Enter() {
-		return // the store is closing and has saved everything
-	}
-	defer p.t.writes.Leave()
-	p.saveLock <- struct{}{} // for two syncs and a write of the note
-	err := p.save()
-	<-p.saveLock
-	if err != nil {
-		p.t.deps.Log.Warn("cannot save what arrived of a download; after a restart it is fetched again",
-			"root", p.root, "err", err)
-	}
-}
-
-// save makes what arrived durable and has the backend record it. The caller holds saveLock
-// and is a user.
-func (p *object) save() error {
-	p.mu.Lock()
-	rec := meta.Partial{Root: p.root, Size: p.size, Stored: p.stored, Used: p.used}
-	unchanged := len(p.dirtyPages) == 0 && (!p.staging.Kept || rec.Used < p.savedRecord.Used+useStep)
-	if p.apart || p.ended || !p.sizeProved || p.failed != nil || unchanged {
-		defer p.mu.Unlock()
-		return p.failed
-	}
-	pages := make([]meta.BitsPage, 0, len(p.dirtyPages))
-	for n := range p.dirtyPages {
-		pages = append(pages, meta.BitsPage{Number: n, Bits: p.groups.Page(n)})
-	}
-	fresh := p.unsaved
-	clear(p.dirtyPages)
-	p.unsaved, p.savingBytes = 0, fresh
-	p.mu.Unlock()
-	slices.SortFunc(pages, func(a, b meta.BitsPage) int { return cmp.Compare(a.Number, b.Number) })
-	err := p.t.deps.Backend.Save(p.staging, rec, pages)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.savingBytes = 0
-	if err != nil {
-		for _, page := range pages {
-			p.dirtyPages[page.Number] = struct{}{}
-		}
-		p.unsaved += fresh
-		p.unsavedSince = time.Now()
-		p.failed = p.staging.Failed
-		return err
-	}
-	p.savedRecord = rec
-	return nil
-}
-
-// nextCheckpoint returns how long until the next checkpoint is due. ok is false when there
-// is nothing to save.
-func (p *object) nextCheckpoint(now time.Time) (wait time.Duration, ok bool) {
-	select {
-	case <-p.ready:
-	default:
-		return 0, false // it is being loaded, by one goroutine and without mu
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch {
-	case p.ended || !p.sizeProved || p.failed != nil || len(p.dirtyPages) == 0:
-		return 0, false
-	case p.unsaved >= checkpointBytes && p.size-(p.stored-p.unsaved) > maxUnsaved:
-		return max(0, checkpointRetry-now.Sub(p.unsavedSince)), true
-	}
-	return max(0, checkpointAge-now.Sub(p.unsavedSince)), true
 }
 
 // resumable reports whether a later ingest can continue from what is stored.

@@ -14,8 +14,7 @@ const (
 // mustWait reports whether n more bytes must wait for a checkpoint. Bytes of an object
 // whose size is not proved, or that is apart, are not saved and do not wait. The caller holds mu.
 func (p *object) mustWait(n int64) bool {
-	unnoted := p.unsaved + p.savingBytes
-	return p.staging != nil && !p.apart && p.sizeProved && unnoted > 0 && unnoted+p.writingBytes+n > maxUnsaved
+	return p.staging != nil && !p.apart && p.sizeProved && p.unsaved.full(n)
 }
 
 // waitForCheckpoint returns when n more bytes can be written. It waits for the checkpoint in progress, and makes one
