@@ -43,21 +43,21 @@ type Observer interface {
 // nothing, the directory stays as it is. It returns the error of ctx.
 func Run(ctx context.Context, d *Dir, s Source, targets iter.Seq[Target], o Options, tell Observer) error {
 	r := &running{d: d, s: s, o: o, tell: tell}
-	r.news = make(chan struct{}, 1) // bound: one, that there is a new target
+	r.targets.news = make(chan struct{}, 1) // bound: one, that there is a new target
 	ctx, cancel := context.WithCancel(ctx)
 	var reading sync.WaitGroup
 	defer reading.Wait()
 	defer cancel()
 	reading.Go(func() {
 		for t := range targets {
-			r.take(t)
+			r.targets.put(t)
 		}
 	})
 	retry := time.NewTimer(0)
 	retry.Stop()
 	for {
 		select {
-		case <-r.news:
+		case <-r.targets.news:
 			if !r.changed() {
 				continue
 			}
@@ -81,7 +81,6 @@ type running struct {
 	s    Source
 	o    Options
 	tell Observer
-	news chan struct{}
 
 	want      Target // the directory is to be at
 	at        string // the key that the directory is at; empty: not known
@@ -89,36 +88,67 @@ type running struct {
 	tries     int    // updates that failed in a row
 	abandoned int    // updates that were abandoned in a row
 
-	mu       sync.Mutex // lock: leaf
-	latest   Target
-	lost     bool                    // there was an error since the last target without one was taken up
-	working  string                  // the key of the update under way; empty: there is none
-	giveUp   context.CancelCauseFunc // ends it
-	mayLeave bool                    // it may be abandoned for a newer target
+	targets targets
 }
 
-// take takes a new target, and gives up the update under way if it is for another one.
-func (r *running) take(t Target) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.latest = t
-	r.lost = r.lost || t.Err != nil
-	other := t.Err == nil && t.Key != r.working && r.mayLeave
-	if r.working != "" && (other || status.Of(t.Err) == status.Gone) {
-		r.giveUp(errNewer)
+// targets passes targets from the goroutine that reads them to the one that updates the directory.
+type targets struct {
+	news chan struct{}
+
+	mu     sync.Mutex // lock: leaf
+	latest Target
+	lost   bool     // there was an error since the last target without one was taken up
+	update underWay // its key is empty if there is none
+}
+
+// underWay is an update of the directory.
+type underWay struct {
+	key      string
+	cancel   context.CancelCauseFunc
+	mayLeave bool // it may be abandoned for a newer target
+}
+
+// put takes a new target, and gives up the update under way if it is for another one.
+func (q *targets) put(t Target) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.latest = t
+	q.lost = q.lost || t.Err != nil
+	other := t.Err == nil && t.Key != q.update.key && q.update.mayLeave
+	if q.update.key != "" && (other || status.Of(t.Err) == status.Gone) {
+		q.update.cancel(errNewer)
 	}
 	select {
-	case r.news <- struct{}{}:
+	case q.news <- struct{}{}:
 	default:
 	}
 }
 
+// take returns the latest target. lost reports an error since the last target without one was taken.
+func (q *targets) take() (t Target, lost bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	t, lost = q.latest, q.lost
+	q.lost = t.Err != nil
+	return t, lost
+}
+
+// begin notes that an update begins. It is abandoned at once if it may be and there is a newer target.
+func (q *targets) begin(u underWay) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.update = u
+	if newer := q.latest; newer.Err == nil && newer.Key != u.key && u.mayLeave {
+		u.cancel(errNewer)
+	}
+}
+
+// end notes that the update has ended.
+func (q *targets) end() { q.begin(underWay{}) }
+
 // changed takes up the latest target, and reports whether there is work to do.
 func (r *running) changed() bool {
-	r.mu.Lock()
-	t, lost := r.latest, r.lost
-	r.lost = t.Err != nil
-	r.mu.Unlock()
+	t, lost := r.targets.take()
 	if t.Err != nil {
 		if status.Of(t.Err) == status.Gone {
 			r.want = Target{}
@@ -148,17 +178,10 @@ func (r *running) work(ctx context.Context) time.Duration {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	r.mu.Lock()
-	r.working, r.giveUp, r.mayLeave = r.want.Key, cancel, r.abandoned < maxAbandoned
-	if newer := r.latest; newer.Err == nil && newer.Key != r.want.Key && r.mayLeave {
-		cancel(errNewer) // it came before there was something to give up
-	}
-	r.mu.Unlock()
+	r.targets.begin(underWay{r.want.Key, cancel, r.abandoned < maxAbandoned})
 	r.tell.Begun(r.want)
 	stats, err := r.d.Update(ctx, r.s, r.want.Key, r.o)
-	r.mu.Lock()
-	r.working = ""
-	r.mu.Unlock()
+	r.targets.end()
 	switch {
 	case err == nil:
 		r.at, r.refused, r.tries, r.abandoned = r.want.Key, "", 0, 0
