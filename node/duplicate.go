@@ -85,7 +85,7 @@ func (d *duplicates) note(at string, args ...any) {
 	logged := d.loggedAt.Load()
 	if now.UnixNano()-logged > int64(duplicateFor) && d.loggedAt.CompareAndSwap(logged, now.UnixNano()) {
 		d.log.Error("another process runs with this node's identity: peers reach either of the two, and neither is "+
-			"found reliably. Stop one, or give it an identity of its own: move its identity.key away and run "+
+			"found reliably. Stop one, or give it another identity: move its identity.key away and run "+
 			"`allium init`",
 			args...)
 	}

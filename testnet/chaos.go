@@ -66,7 +66,7 @@ func (n *Net) kill(ctx context.Context, nodes []int) (Said, error) {
 			errs[at] = m.kill(ctx, inside)
 			did[at] = m.Name + " was killed"
 			if inside {
-				did[at] = m.Name + " was cut off and stopped (it has no process of its own to kill)"
+				did[at] = m.Name + " was cut off and stopped (it runs in this process, which cannot be killed)"
 			}
 		})
 	}

@@ -20,7 +20,7 @@ func (g *Handlers) addEndpoint() exchange.Endpoint {
 		Params:  exchange.ParamsOf(reflect.TypeFor[api.AddOptions]()),
 		Headers: []string{api.HeaderRoots},
 		Body:    []exchange.Payload{{Media: exchange.MediaTar}},
-		Answers: linesOf[api.Added, struct{}]("what was added, each once it is durable"),
+		Answers: linesOf[api.Added, struct{}]("each added entry, once it is durable"),
 		Serve:   g.apiAdd,
 	}
 }

@@ -21,7 +21,7 @@ func addFileEndpoint(g *Handlers) exchange.Endpoint {
 			"node reads the file from its beginning. A file that changes its size meanwhile is read once more, and " +
 			"is then a conflict. A request without a descriptor is unsupported; `add` takes the file as a tar.",
 		Params:  exchange.ParamsOf(reflect.TypeFor[api.AddFileRequest]()),
-		Answers: linesOf[api.Added, struct{}]("what was added, once it is durable"),
+		Answers: linesOf[api.Added, struct{}]("the added file, once it is durable"),
 		Serve: func(w *exchange.Response, r *http.Request, in exchange.Input) error {
 			return addFile(g, w, r, in)
 		},

@@ -26,7 +26,7 @@ func siteEndpoint(g *Handlers) exchange.Endpoint {
 	return exchange.Endpoint{
 		ID: "site", Name: "site", Methods: exchange.OfSites, Path: "/{path}",
 		On: exchange.OnSites, AnyQuery: true, ErrorPages: true,
-		Doc:     "Serves the website of a host, which is an origin of its own.",
+		Doc:     "Serves the website of a host. Each host is its own origin.",
 		Headers: contentHeaders, Answers: browseAnswers, Fails: contentFails,
 		Serve: func(w *exchange.Response, r *http.Request, in exchange.Input) error { return serveHost(g, w, r, in) },
 	}

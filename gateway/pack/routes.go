@@ -21,7 +21,7 @@ func (h *Handlers) Endpoints() []exchange.Endpoint {
 			"description is TileJSON 3.0. Its tiles have URLs with a parameter v, which differs for each state of " +
 			"the pack, so that they never change. A vector tile that the pack does not have is 204, another one 404. " +
 			"The ETag is the address of the stored tile; a tile that is decompressed for a client that does not " +
-			"accept gzip has an ETag of its own. Every tile of a pack that an address or a name stands for is proved " +
+			"accept gzip has another ETag. Every tile of a pack that an address or a name stands for is proved " +
 			"before it is sent, and fetched from peers if this node does not have it.",
 		Headers: []string{"Accept-Encoding", "Cache-Control", "If-Match", "If-None-Match", "Request-Timeout"},
 		Answers: []exchange.Reply{

@@ -63,7 +63,7 @@ func checkTwin(_ context.Context, e *exam) result {
 		return result{}
 	}
 	return fail(say("%s", g.Fix), "peers reach either of the two, and neither is found reliably",
-		"stop one of the two; to give one an identity of its own, move its identity.key away and run `allium init`")
+		"stop one of the two; to give one another identity, move its identity.key away and run `allium init`")
 }
 
 // farClock is the smallest offset of the clock that is a warning. The gate clock shuts at 2 minutes.

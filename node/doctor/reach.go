@@ -344,7 +344,7 @@ func checkContainer(_ context.Context, e *exam) result {
 			return result{} // the container uses the host's network, or has an address outside the bridges
 		}
 	}
-	return note(say("the node is in a container with a network of its own (%d addresses)", len(own)),
+	return note(say("the node is in a container with its own network (%d addresses)", len(own)),
 		"the container's NAT hides the node: nobody can dial it, and the router's port mapping does not work",
 		fmt.Sprintf("run the container with --network host, or publish the ports, such as -p %[1]d:%[1]d/tcp "+
 			"-p %[1]d:%[1]d/udp, and set listen.announce", e.Config.Listen.Port))

@@ -90,7 +90,7 @@ func fillsReading(waiting, capacity int, refuses bool) readiness.Reading {
 	need := int64(capacity/2 + 1)
 	return readiness.Reading{
 		Have: min(int64(capacity-waiting), need-1), Need: need, RetryAfter: time.Second,
-		Fix: fmt.Sprintf("%d fills wait, and further ones are refused with busy; what is stored is served. The "+
+		Fix: fmt.Sprintf("%d fills wait, and further ones are refused with busy; stored objects are served. The "+
 			"origins of edge.sources are slow, or edge.fills is too small", waiting),
 	}
 }

@@ -79,7 +79,7 @@ func anyItem(e archive.Entry, top string, notes *addNotes) (it Item, reason stri
 	case inner == "" && top != "" && e.Kind != manifest.Directory:
 		return it, "it has no name"
 	case e.Kind == manifest.Link && inner == "":
-		return it, "a link has no content of its own; add what it points to"
+		return it, "a link has no content; add what it points to"
 	case e.Kind == manifest.Link:
 		it.Target = manifest.Normal(e.Target)
 		if reason = manifest.LinkProblem(inner, it.Target); reason != "" {

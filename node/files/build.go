@@ -65,7 +65,7 @@ func (t *builder) begin(p string, a *pipelineItem) error {
 		t.added.Kind, t.added.Root = api.File, a.object.Root
 		t.count(a)
 	default:
-		return status.Errorf(status.BadRequest, "%s: a link has no content of its own; add what it points to", p)
+		return status.Errorf(status.BadRequest, "%s: a link has no content; add what it points to", p)
 	}
 	return nil
 }

@@ -85,7 +85,7 @@ var lenient = map[string]leniency{
 	"dht.dials":        {admitsAll, "dials of unknown peers often time out; a lookup skips a dial that waits too long"},
 	"dht.route": {admitsAll,
 		"lookups fill it with peers they learn; the deepest of many buckets counts, and lost updates are learnt again"},
-	"edge.work":      {admitsAll, "only fills wait here, and the gate fills says so; what is stored is served"},
+	"edge.work":      {admitsAll, "only fills wait here, and the gate fills says so; stored objects are served"},
 	"events.queue":   {admitsAll, "a reader that stands still fills it, and loses its oldest events"},
 	"gossip.ingress": {admitsAll, "hints of peers, any of which may be lost"},
 	"gossip.publish": {admitsAll, "hints of this node, any of which may be lost"},

@@ -272,7 +272,7 @@ func headVerbs() []Verb {
 		},
 		{
 			Op: SetWithin, Head: true, Usage: "within TIME",
-			Doc:   "How long a step without a time of its own waits for what it wants (default 30s).",
+			Doc:   "How long a step waits that sets no time itself (default 30s).",
 			read:  func(w *words, s *Step) { s.Time = w.length("a time", MaxWait) },
 			write: func(s Step) []string { return []string{duration(s.Time)} },
 		},

@@ -269,7 +269,7 @@ type programFlags struct {
 }
 
 func (f *programFlags) define(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&f.processes, "processes", false, "run each node in a process of its own")
+	cmd.Flags().BoolVar(&f.processes, "processes", false, "run each node in a separate process")
 	cmd.Flags().StringVar(&f.other, "other", "",
 		"program of the nodes with even numbers, such as another version of allium (default: this one)")
 }

@@ -25,8 +25,8 @@ func testnetScenarioCommand(a *cli.App) *cobra.Command {
 	var recording string
 	cmd := &cobra.Command{
 		Use:   "scenario FILE…",
-		Short: "Play scenarios, each on a network of its own",
-		Long: `Play scenarios, one after the other, each on a network of its own. A scenario is a
+		Short: "Play scenarios, each on a new network",
+		Long: `Play scenarios, one after the other, each on a new network. A scenario is a
 text file of steps and expectations (see docs/contributing/testnet.md). A step that
 expects something waits for it. A failure names the file, the line and what was
 seen, and shows the state of the network. The exit code is that of the first

@@ -28,7 +28,7 @@ func newMetrics(reg prometheus.Registerer) metrics {
 				"it; trim: a copy that nobody needs was dropped) and outcome.", kind, "outcome"),
 		bytes: env.CounterVec("repair_bytes_total",
 			"Bytes fetched, sent or received by repairs, by kind: those of repair_objects_total, also where an add "+
-				"waited for them; fetch: what was fetched to make shards that are sent; receive: what members sent "+
+				"waited for them; fetch: bytes fetched to make shards that are sent; receive: bytes that members sent "+
 				"for theirs.", kind),
 		seconds: env.CounterVec("repair_seconds_total", "Time spent on repairs.", kind),
 		waited: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "repair_wait_seconds",

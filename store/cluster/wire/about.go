@@ -87,7 +87,7 @@ func aboutOf(copies []Copy) (p []byte, n int, err error) {
 func DecodeAbout(p []byte, objs []b3.Root) ([]Copy, error) {
 	var w aboutWire
 	if err := wide.Unmarshal(p, &w); err != nil {
-		return nil, status.Errorf(status.BadRequest, "what is said of the objects is malformed: %w", err)
+		return nil, status.Errorf(status.BadRequest, "the answer about the objects is malformed: %w", err)
 	}
 	if len(w.Copies) != len(objs) || len(w.Sets) > maxSets {
 		return nil, status.Errorf(status.BadRequest, "%d objects and %d sets are said of %d objects, at most %d sets",
