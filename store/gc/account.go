@@ -64,12 +64,16 @@ type Account struct {
 	unwritten atomic.Int64 // the part of bytes that is not on the disk yet: promised to uploads
 	refused   atomic.Int64 // writes that were refused
 
-	mu          sync.Mutex // lock: leaf
-	free        int64      // bytes free on the disk at the last poll, −1 unknown
-	pendingFree int64      // bytes that the compactor is about to give back
-	usedAtPoll  int64      // bytes used on the disk then
-	full        bool
-	reason      string
+	mu   sync.Mutex // lock: leaf
+	disk disk       // at the last poll
+	full string     // why puts are refused; empty: they are not
+}
+
+// disk says how full the disk is, in bytes.
+type disk struct {
+	free   int64 // −1: not known
+	coming int64 // that the compactor is about to give back
+	used   int64 // by the store
 }
 
 // NewAccount returns an account. It works once New has made a Collector for it.
@@ -77,7 +81,7 @@ func NewAccount(l Limits, deps AccountDeps) *Account {
 	spec := limits.Spec{
 		Name: "store.room", Path: "puts and downloads → waiting for an eviction to free space", Policy: "no_space",
 	}
-	a := &Account{deps: deps, free: -1, waiters: deps.Registry.NewGate(spec, maxReserveWaits, 0)}
+	a := &Account{deps: deps, disk: disk{free: -1}, waiters: deps.Registry.NewGate(spec, maxReserveWaits, 0)}
 	a.SetLimits(l)
 	return a
 }
@@ -111,16 +115,16 @@ func (a *Account) localSize(e meta.Entry) int64 {
 
 // poll reads how much of the disk is free.
 func (a *Account) poll() {
-	free, coming := int64(-1), int64(0)
+	now := disk{free: -1}
 	if a.deps.Free != nil {
-		if n, more, known := a.deps.Free(); known {
-			free, coming = n, more
+		if free, coming, known := a.deps.Free(); known {
+			now.free, now.coming = free, coming
 		}
 	}
-	used := a.usage().local - a.unwritten.Load()
+	now.used = a.usage().local - a.unwritten.Load()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.free, a.pendingFree, a.usedAtPoll = free, coming, used
+	a.disk = now
 }
 
 // bounds computes the bounds in force from the configuration and the last poll. Bytes that
@@ -128,7 +132,7 @@ func (a *Account) poll() {
 // would otherwise remove more than needed. They do not count as free for puts.
 func (a *Account) bounds() bounds {
 	a.mu.Lock()
-	free, coming, then := a.free, a.pendingFree, a.usedAtPoll
+	disk := a.disk
 	a.mu.Unlock()
 	none := amount{meta.Count{Objects: math.MaxInt64, Bytes: math.MaxInt64}, math.MaxInt64}
 	b := bounds{none, none, none}
@@ -144,9 +148,9 @@ func (a *Account) bounds() bounds {
 	if n := a.live.Load().MaxObjects; n > 0 {
 		lower(&b.hard.Objects, &b.trigger.Objects, &b.low.Objects, n)
 	}
-	if reserve := a.live.Load().ReserveBytes; free >= 0 {
-		limit := max(0, then+free+coming-2*reserve)
-		b.hard.local = max(0, then+free-reserve)
+	if reserve := a.live.Load().ReserveBytes; disk.free >= 0 {
+		limit := max(0, disk.used+disk.free+disk.coming-2*reserve)
+		b.hard.local = max(0, disk.used+disk.free-reserve)
 		b.trigger.local = limit
 		b.low.local = int64(float64(limit) * a.live.Load().LowWater)
 	}
@@ -192,7 +196,7 @@ func (g *Collector) Space() Space {
 		}
 	}
 	a.mu.Lock()
-	sp.Free, sp.Full, sp.FullReason = a.free, a.full, a.reason
+	sp.Free, sp.Full, sp.FullReason = a.disk.free, a.full != "", a.full
 	a.mu.Unlock()
 	last, _, _ := g.latest()
 	sp.Evictable, sp.Pinned = last.Classes[Cache], last.Classes[Pinned]
@@ -204,7 +208,7 @@ func (g *Collector) Space() Space {
 func (a *Account) diskLow() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.free >= 0 && a.free < 2*a.live.Load().ReserveBytes
+	return a.disk.free >= 0 && a.disk.free < 2*a.live.Load().ReserveBytes
 }
 
 // updateFull decides whether the store refuses puts. It does when one more group does not
@@ -223,12 +227,12 @@ func (a *Account) updateFull(use amount, b bounds) {
 		return amount{meta.Count{Objects: use.Objects + 1, Bytes: use.Bytes + n}, use.local + n}
 	}
 	switch {
-	case a.free >= 0 && a.free < reserve+2*b3.GroupSize:
-		a.full = true
-		a.reason = "the disk has less free than store.reserve_bytes; free disk space, or unpin what is not needed"
+	case a.disk.free >= 0 && a.disk.free < reserve+2*b3.GroupSize:
+		a.full = "the disk has less free than store.reserve_bytes; free disk space, or unpin what is not needed"
 	case noEviction && put(meta.PartialSize(growth)).exceeds(b.hard):
-		a.full, a.reason = true, why
-	case a.full && !put(b.reopenBytes()).exceeds(b.hard) && (a.free < 0 || a.free >= reserve+b.reopenBytes()):
-		a.full, a.reason = false, ""
+		a.full = why
+	case a.full != "" && !put(b.reopenBytes()).exceeds(b.hard) &&
+		(a.disk.free < 0 || a.disk.free >= reserve+b.reopenBytes()):
+		a.full = ""
 	}
 }
