@@ -79,12 +79,11 @@ type Deps struct {
 // Store is a datastore that outlives its database. Any number of goroutines may use it
 // while Run runs. Before and after, calls return not_ready.
 type Store struct {
-	cfg   Config
-	log   *slog.Logger
-	fs    vfs.FS
-	m     metrics
-	most  struct{ disk, ram int64 } // bytes, see MaxBytes and MaxRAM
-	first time.Duration             // wait before the first retry of the disk
+	cfg  Config
+	log  *slog.Logger
+	fs   vfs.FS
+	m    metrics
+	most struct{ disk, ram int64 } // bytes, see MaxBytes and MaxRAM
 
 	cur       atomic.Pointer[database] // nil before Run has opened one, and after Run
 	renewed   atomic.Uint64
@@ -93,9 +92,21 @@ type Store struct {
 	// Only Run uses these.
 	closing   sync.WaitGroup
 	abandoned int
-	retryWait time.Duration // before the next retry of the disk
-	retryAt   time.Time     // when the disk is tried next
-	compacted time.Time     // when a full database was compacted last
+	retry     retry     // of the disk
+	compacted time.Time // when a full database was compacted last
+}
+
+// retry says when the disk is tried next.
+type retry struct {
+	first time.Duration // the wait before the first retry
+	wait  time.Duration // before the next one
+	at    time.Time
+}
+
+// postpone sets when the disk is tried next, and doubles the wait after that.
+func (r *retry) postpone() {
+	r.at = time.Now().Add(r.wait)
+	r.wait = min(2*r.wait, maxRetryWait)
 }
 
 var _ ds.Batching = (*Store)(nil)
@@ -107,7 +118,7 @@ func New(cfg Config, d Deps) *Store {
 	if s.fs == nil {
 		s.fs = vfs.Default
 	}
-	s.most.disk, s.most.ram, s.first = MaxBytes, MaxRAM, minRetryWait
+	s.most.disk, s.most.ram, s.retry.first = MaxBytes, MaxRAM, minRetryWait
 	s.m = newMetrics(d.Metrics, s)
 	return s
 }
@@ -129,7 +140,7 @@ func (s *Store) Renewed() uint64 { return s.renewed.Load() }
 // database can be opened in RAM.
 func (s *Store) Run(ctx context.Context, ready func()) error {
 	defer s.end()
-	s.retryWait, s.retryAt = s.first, time.Time{}
+	s.retry.wait, s.retry.at = s.retry.first, time.Time{}
 	if err := s.toDisk(); err != nil {
 		if err := s.toRAM(err); err != nil {
 			return err
@@ -142,7 +153,7 @@ func (s *Store) Run(ctx context.Context, ready func()) error {
 		db := s.cur.Load()
 		var retry <-chan time.Time // nil: the disk is not tried again
 		if db.ram && s.abandoned < maxAbandoned {
-			retry = time.After(time.Until(s.retryAt))
+			retry = time.After(time.Until(s.retry.at))
 		}
 		var err error
 		select {
@@ -181,7 +192,7 @@ func (s *Store) end() {
 
 // failed replaces a database that has failed. The store goes on in RAM first. A damaged
 // database is set aside, and the disk is tried at once with an empty one. If a database
-// fails again within retryWait after that, the disk is tried only after retryWait.
+// fails again within retry.wait after that, the disk is tried only after retry.wait.
 func (s *Store) failed(db *database) error {
 	why := db.Err()
 	damaged := pebbledb.Damaged(why)
@@ -190,13 +201,13 @@ func (s *Store) failed(db *database) error {
 		return err
 	}
 	s.close(db)
-	if db.ram || !damaged || time.Now().Before(s.retryAt) {
-		s.postponeRetry()
+	if db.ram || !damaged || time.Now().Before(s.retry.at) {
+		s.retry.postpone()
 		return nil
 	}
-	s.retryAt = time.Now().Add(s.retryWait) // a failure before then is a repeated one
+	s.retry.at = time.Now().Add(s.retry.wait) // a failure before then is a repeated one
 	if err := s.setAside(why); err != nil {
-		s.postponeRetry()
+		s.retry.postpone()
 		return nil //nolint:nilerr // setAside has logged it
 	}
 	return s.retryDisk()
@@ -208,19 +219,13 @@ func (s *Store) retryDisk() error {
 	ram := s.cur.Load()
 	if err := s.toDisk(); err != nil {
 		s.ramReason.Store(&err)
-		s.postponeRetry()
+		s.retry.postpone()
 		return nil //nolint:nilerr // Err returns it
 	}
 	s.close(ram)
-	s.retryWait = s.first
+	s.retry.wait = s.retry.first
 	s.log.Info("the records of discovery are kept on disk again", "dir", s.cfg.Dir)
 	return nil
-}
-
-// postponeRetry sets when the disk is tried next, and doubles the wait after that.
-func (s *Store) postponeRetry() {
-	s.retryAt = time.Now().Add(s.retryWait)
-	s.retryWait = min(2*s.retryWait, maxRetryWait)
 }
 
 // toDisk opens the database on disk and makes it the current one. It sets a damaged

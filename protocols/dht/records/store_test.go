@@ -59,7 +59,7 @@ func (f refusingFile) Sync() error {
 func running(t testing.TB, dir string, fs vfs.FS) (s *Store, stop func()) {
 	t.Helper()
 	s = New(Config{Dir: dir, Peers: "/records/"}, Deps{FS: fs})
-	s.first = time.Millisecond
+	s.retry.first = time.Millisecond
 	return s, testkit.Start(t, s.Run)
 }
 
