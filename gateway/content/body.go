@@ -17,12 +17,10 @@ import (
 // body is the writer that a Content copies to. Its first write sends the header. Between
 // writes a timer cancels ctx when the content stalls. It belongs to the handler's goroutine.
 type body struct {
-	w            *exchange.Response
-	ctx          context.Context // the request's, canceled when the content stalls too
-	header       func(*body)     // sends the header
-	stallTimer   *time.Timer     // nil until mayStall starts it
-	cancel       context.CancelCauseFunc
-	stallTimeout time.Duration // patience.Wait, or longer, once the header was sent
+	w      *exchange.Response
+	ctx    context.Context // the request's, canceled when the content stalls too
+	header func(*body)     // sends the header
+	stall  stall
 
 	// The fields of an object's header.
 	item        item
@@ -37,6 +35,26 @@ type body struct {
 	headers     *headers.Cache     // where sniff stores the type; nil: nothing is sniffed
 }
 
+// stall is the timer of a content that may stall. The zero value has none.
+type stall struct {
+	timeout time.Duration // patience.Wait, or longer, once the header was sent
+	timer   *time.Timer   // nil until mayStall starts it
+	cancel  context.CancelCauseFunc
+}
+
+// pause stops the timer until resume, if there is one.
+func (s *stall) pause() {
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+}
+
+func (s *stall) resume() {
+	if s.timer != nil {
+		s.timer.Reset(s.timeout)
+	}
+}
+
 // bodyPool saves an allocation for each request.
 var bodyPool = sync.Pool{New: func() any { return new(body) }}
 
@@ -48,9 +66,8 @@ func newBody(ctx context.Context, w *exchange.Response) *body {
 }
 
 func (b *body) free() {
-	if b.stallTimer != nil {
-		b.stallTimer.Stop()
-		b.cancel(nil)
+	if b.stall.pause(); b.stall.cancel != nil {
+		b.stall.cancel(nil)
 	}
 	*b = body{}
 	bodyPool.Put(b)
@@ -62,7 +79,7 @@ func (b *body) free() {
 func (g *Handlers) withStallTimeout(w *exchange.Response, r *http.Request, f func(*body) error) error {
 	b := newBody(r.Context(), w)
 	defer b.free()
-	b.stallTimeout = g.live.Load().FirstByteTimeout
+	b.stall.timeout = g.live.Load().FirstByteTimeout
 	err := f(b)
 	return exchange.CauseOf(b.ctx, err)
 }
@@ -70,11 +87,11 @@ func (g *Handlers) withStallTimeout(w *exchange.Response, r *http.Request, f fun
 // mayStall starts the stall timer, unless it runs, and returns the body's context. What lies in RAM cannot stall and
 // needs no timer.
 func (b *body) mayStall() context.Context {
-	if b.stallTimer == nil {
-		root, limit := b.w.Root, b.stallTimeout
+	if b.stall.timer == nil {
+		root, limit := b.w.Root, b.stall.timeout
 		ctx, cancel := context.WithCancelCause(patience.With(b.ctx))
-		b.ctx, b.cancel = ctx, cancel
-		b.stallTimer = time.AfterFunc(limit, func() {
+		b.ctx, b.stall.cancel = ctx, cancel
+		b.stall.timer = time.AfterFunc(limit, func() {
 			cancel(status.Errorf(status.Timeout, "cannot serve %s: no byte of it arrived for %s. "+
 				"Try again, or list the peers that provide it with `allium providers`", shorten(root), limit))
 		})
@@ -87,7 +104,7 @@ func (b *body) begin() {
 	if !b.w.Started() {
 		b.sniff(nil)
 		b.header(b)
-		b.stallTimeout = max(b.stallTimeout, patience.Wait)
+		b.stall.timeout = max(b.stall.timeout, patience.Wait)
 		patience.Begin(b.ctx)
 	}
 }
@@ -104,10 +121,8 @@ func (b *body) sniff(first []byte) {
 // Write sends verified bytes. The stall timer stops during the write, because a slow client
 // is not a stalled content.
 func (b *body) Write(p []byte) (int, error) {
-	if b.stallTimer != nil {
-		b.stallTimer.Stop()
-		defer func() { b.stallTimer.Reset(b.stallTimeout) }()
-	}
+	b.stall.pause()
+	defer b.stall.resume()
 	b.sniff(p)
 	if !b.w.Started() {
 		if err := b.w.StartTransfer(len(p)); err != nil {

@@ -115,9 +115,7 @@ func (f *Folder) Allowed(below string, root b3.Root) error {
 
 // Arrives tells that a part of the tree arrived while nothing is written, so that the answer does not count as stalled.
 func (f *Folder) Arrives() {
-	if f.b.stallTimer != nil {
-		f.b.stallTimer.Reset(f.b.stallTimeout)
-	}
+	f.b.stall.resume()
 }
 
 // Begin arranges for header to be called before the first byte, or now for an answer without a body.
