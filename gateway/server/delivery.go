@@ -43,10 +43,7 @@ type delivery struct {
 	gate      *limits.Gate // the gate in which the request holds a place; nil: none
 	share     *clientShare // the client's place in flight, and its share of the rate
 
-	waited       time.Duration // for a token of the rate
-	began        time.Time     // when the request came, or later by waited
-	writing      time.Duration // the time of writes, in which the client may be what is slow
-	askedNetwork bool
+	cost cost
 }
 
 // newDelivery returns a delivery. A reader of events that stands still is cut off soon, on the socket
@@ -115,7 +112,7 @@ func (d *delivery) passHeader() {
 func (t transportOf) Write(p []byte) (n int, err error) {
 	d := t.d
 	begun := time.Now()
-	defer func() { d.writing += time.Since(begun) }()
+	defer func() { d.cost.writing += time.Since(begun) }()
 	for len(p) > 0 && err == nil {
 		part := d.stream.piece(min(len(p), exchange.DeadlineBytes))
 		if part, err = d.limitRate(part); err != nil {
@@ -251,7 +248,7 @@ func (t transportOf) StartTransfer(n int) error {
 // asks the network, and transfers count a body being sent. The client's own place in flight
 // stays until the transfer starts.
 func (t transportOf) ReleaseAdmission() {
-	t.d.askedNetwork = true
+	t.d.cost.askedNetwork = true
 	if t.d.transfers != nil {
 		t.d.leaveGate()
 	}

@@ -67,7 +67,7 @@ func (l *listener) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 	m := l.server.metrics.route(name)
 	m.inflight.Inc()
 	start := time.Now()
-	w.began = start
+	w.cost.began = start
 	err := l.answer(rt, w, r)
 	m.inflight.Dec()
 	took := time.Since(start)
@@ -205,7 +205,7 @@ func (l *listener) logAccess(
 	gone := w.Failed != nil || status.Of(err) == status.Canceled
 	// A readyz that says no has a 5xx status and no error.
 	bad := w.Status >= http.StatusInternalServerError && err != nil && !expectedFailure(err) || cut
-	slow := firstByte-w.waited > l.server.cfg.SlowRequest && !l.noTimeouts
+	slow := firstByte-w.cost.waited > l.server.cfg.SlowRequest && !l.noTimeouts
 	if !gone && (bad || slow) {
 		level = slog.LevelWarn
 	}

@@ -70,8 +70,7 @@ func (l *listener) takeToken(w *delivery, r *http.Request) error {
 	}
 	began, gate := time.Now(), w.gate
 	defer func() {
-		w.waited = time.Since(began)
-		w.began = w.began.Add(w.waited)
+		w.cost.waited = time.Since(began)
 	}()
 	w.leaveGate()
 	share, err := l.clients.Await(r.Context(), w.From.Group, func() (func(), bool) {
@@ -91,6 +90,17 @@ func (l *listener) takeToken(w *delivery, r *http.Request) error {
 	return nil
 }
 
+// cost records what a request has taken so far.
+type cost struct {
+	began        time.Time     // when the request came
+	waited       time.Duration // for a token of the rate
+	writing      time.Duration // the time of writes, in which the client may be slow
+	askedNetwork bool
+}
+
+// own returns the time that the node itself has spent on the request.
+func (c *cost) own() time.Duration { return time.Since(c.began) - c.waited - c.writing }
+
 // cheapTime is the longest time in which an answer is cheap.
 const cheapTime = time.Millisecond
 
@@ -100,5 +110,5 @@ const cheapTime = time.Millisecond
 func (d *delivery) cheap(rt route, r *http.Request, err error) bool {
 	reads := slices.Contains(exchange.OfSites, r.Method) && rt.op == "" && !d.Root.IsZero()
 	found := err == nil || status.Of(err) == status.NotFound // what a directory here does not have
-	return reads && found && !d.askedNetwork && time.Since(d.began)-d.writing < cheapTime
+	return reads && found && !d.cost.askedNetwork && d.cost.own() < cheapTime
 }
