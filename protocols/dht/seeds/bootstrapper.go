@@ -83,12 +83,9 @@ type Bootstrapper struct {
 	changed chan struct{} // of one: the configuration has other seeds
 
 	// Used only by Run's goroutine.
-	loaded    bool
-	stored    map[datastore.Key][]byte // what the datastore contains
-	mark      mark
-	unwritten bool         // the last write failed
-	renewed   uint64       // last value of Deps.Replacements
-	told      ManifestInfo // last logged; the same is not logged twice
+	stored stored
+	mark   mark
+	told   ManifestInfo // last logged; the same is not logged twice
 
 	mu sync.Mutex // guards the rest; lock: leaf
 	lists
@@ -141,8 +138,8 @@ func New(cfg Config, deps Deps) (*Bootstrapper, error) {
 	}
 	deps.Env.SetDefaults()
 	b := &Bootstrapper{
-		deps: deps, log: deps.Log, stored: map[datastore.Key][]byte{}, state: map[peer.ID]seedState{},
-		changed: make(chan struct{}, 1),
+		deps: deps, log: deps.Log, stored: stored{in: deps.Datastore, values: map[datastore.Key][]byte{}},
+		state: map[peer.ID]seedState{}, changed: make(chan struct{}, 1),
 	}
 	var err error
 	if b.configured, err = cfg.seeds(); err != nil {

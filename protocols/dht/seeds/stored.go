@@ -40,12 +40,21 @@ type wireKnown struct {
 	Addrs [][]byte `cbor:"3,keyasint"`
 }
 
+// stored is the state in the datastore.
+type stored struct {
+	in          datastore.Datastore // nil: the state is in memory only
+	values      map[datastore.Key][]byte
+	loaded      bool
+	unwritten   bool   // the last write failed
+	replacement uint64 // last value of Deps.Replacements
+}
+
 // load reads what an earlier process stored. It skips a value that cannot be read or decoded.
 func (b *Bootstrapper) load(ctx context.Context) {
-	if b.deps.Datastore == nil || b.loaded {
+	if b.stored.in == nil || b.stored.loaded {
 		return
 	}
-	b.loaded = true
+	b.stored.loaded = true
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	now := time.Now()
@@ -57,9 +66,9 @@ func (b *Bootstrapper) load(ctx context.Context) {
 		{triesKey, func(p []byte) error { return b.takeTries(p, now) }},
 		{knownKey, func(p []byte) error { return b.takeKnown(p, now) }},
 	} {
-		p, err := b.fetch(ctx, v.key)
+		p, err := b.stored.fetch(ctx, v.key)
 		if err == nil && p != nil {
-			b.stored[v.key] = p // a value that cannot be decoded is overwritten
+			b.stored.values[v.key] = p // a value that cannot be decoded is overwritten
 			err = v.take(p)
 		}
 		if err != nil {
@@ -70,8 +79,8 @@ func (b *Bootstrapper) load(ctx context.Context) {
 }
 
 // fetch reads one value. It returns nil if there is none.
-func (b *Bootstrapper) fetch(ctx context.Context, key datastore.Key) ([]byte, error) {
-	size, err := b.deps.Datastore.GetSize(ctx, key)
+func (s *stored) fetch(ctx context.Context, key datastore.Key) ([]byte, error) {
+	size, err := s.in.GetSize(ctx, key)
 	if errors.Is(err, datastore.ErrNotFound) {
 		return nil, nil
 	}
@@ -81,7 +90,7 @@ func (b *Bootstrapper) fetch(ctx context.Context, key datastore.Key) ([]byte, er
 	if size > maxStored {
 		return nil, fmt.Errorf("value has %d bytes, more than %d", size, maxStored)
 	}
-	return b.deps.Datastore.Get(ctx, key)
+	return s.in.Get(ctx, key)
 }
 
 // takeMark restores the mark. It ignores a mark whose signer is no longer an authority, because
@@ -225,7 +234,7 @@ func encodeKnown(peers []known) ([]byte, error) {
 // store writes changed values. A failed write is tried again at the next call. After ctx has
 // ended it does nothing; Run then stores once more.
 func (b *Bootstrapper) store(ctx context.Context) {
-	if b.deps.Datastore == nil || ctx.Err() != nil {
+	if b.stored.in == nil || ctx.Err() != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
@@ -235,18 +244,18 @@ func (b *Bootstrapper) store(ctx context.Context) {
 	tries, terr := encodeTries(b.list, b.state)
 	b.mu.Unlock()
 	peers, perr := encodeKnown(b.remembered())
-	err := errors.Join(terr, b.write(ctx, triesKey, tries), perr, b.write(ctx, knownKey, peers))
+	err := errors.Join(terr, b.stored.write(ctx, triesKey, tries), perr, b.stored.write(ctx, knownKey, peers))
 	if b.mark.signer != "" {
 		k, kerr := encodeMark(b.mark)
-		err = errors.Join(err, kerr, b.write(ctx, markKey, k))
+		err = errors.Join(err, kerr, b.stored.write(ctx, markKey, k))
 	}
 	if err == nil {
-		b.unwritten = false
+		b.stored.unwritten = false
 		return
 	}
 	b.m.storage.WithLabelValues("write").Inc()
-	if !b.unwritten {
-		b.unwritten = true
+	if !b.stored.unwritten {
+		b.stored.unwritten = true
 		b.log.Warn("cannot store the state of the network: a restart would begin with the seeds only", "error", err)
 	}
 }
@@ -258,12 +267,12 @@ func (b *Bootstrapper) renew(ctx context.Context) {
 		return
 	}
 	n := b.deps.Replacements()
-	if n == b.renewed {
+	if n == b.stored.replacement {
 		return
 	}
-	b.renewed = n
-	clear(b.stored)
-	p, err := b.fetch(ctx, markKey)
+	b.stored.replacement = n
+	clear(b.stored.values)
+	p, err := b.stored.fetch(ctx, markKey)
 	if err != nil || p == nil {
 		return // store overwrites it
 	}
@@ -277,18 +286,18 @@ func (b *Bootstrapper) renew(ctx context.Context) {
 var emptyList = []byte{0x80}
 
 // write writes one value if the datastore has a different one.
-func (b *Bootstrapper) write(ctx context.Context, key datastore.Key, value []byte) error {
-	old, ok := b.stored[key]
+func (s *stored) write(ctx context.Context, key datastore.Key, value []byte) error {
+	old, ok := s.values[key]
 	if value == nil || bytes.Equal(old, value) || !ok && bytes.Equal(value, emptyList) {
 		return nil
 	}
-	err := b.deps.Datastore.Put(ctx, key, value)
+	err := s.in.Put(ctx, key, value)
 	if err == nil {
-		err = b.deps.Datastore.Sync(ctx, key)
+		err = s.in.Sync(ctx, key)
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", key, err)
 	}
-	b.stored[key] = value
+	s.values[key] = value
 	return nil
 }
