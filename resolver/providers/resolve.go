@@ -99,8 +99,7 @@ type search struct {
 	usable int               // of them that pass the filters and have no open breaker
 	here   <-chan bool       // receives once whether the store has the object; nil: nothing is expected
 
-	network  bool // the DHT was asked, or its answer was remembered
-	complete bool // all sources came to their end
+	complete bool // the search of the DHT, or a remembered one, came to its end
 	err      error
 	cachedAt time.Time // when the DHT was asked; zero: now
 	expires  time.Time // of what the DHT said; zero: unknown
@@ -202,7 +201,6 @@ func (s *search) askNetwork(ctx context.Context, tasks Tasks) {
 	if s.q.Trace != nil {
 		find.Trace, find.Limit = &probes.Trace{}, s.q.limit()
 	}
-	s.network = true
 	l := s.p.lookups.join(tasks, s.root, find, want, s.trace)
 	defer s.p.lookups.leave(l)
 	if l.cached() {
@@ -277,7 +275,7 @@ func (s *search) answer() (Answer, error) {
 		return Answer{}, nobody(s.q, s.err)
 	}
 	r := p.rank(s.root, s.found)
-	r.complete = s.complete && s.network
+	r.complete = s.complete
 	r.expires = now.Add(lifetime(p.cfg.Load().PositiveTTL, s.found, p.now()))
 	if !s.cachedAt.IsZero() {
 		r.at = trace.InstantOf(s.cachedAt)
