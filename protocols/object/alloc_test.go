@@ -23,7 +23,7 @@ func TestSendAllocs(t *testing.T) {
 	st, _ := testkit.Pipe(testkit.Options{})
 	peer := p.server.peers.enter(clientID)
 	defer p.server.peers.leave(clientID)
-	in := &served{srv: p.server, out: newOutput(drain{st}, p.server.cfg.Load(), peer.egress, p.server.egress)}
+	in := &served{srv: p.server, out: newOutput(drain{st}, p.server.cfg.Load(), peer.egress, p.server.bounds.egress)}
 	in.out.limit(oap.MaxFrame)
 	allocs := func(groups int) float64 {
 		root := p.store.put(make([]byte, groups*b3.GroupSize))

@@ -50,7 +50,7 @@ func TestFreeIdentitiesTakeNoPlaces(t *testing.T) {
 				if in == 0 || what == "streams" && in > 4 {
 					t.Errorf("%d streams of one network", in)
 				}
-				if n := p.server.asking.Free(); n < cfg.Serving/2 {
+				if n := p.server.bounds.asking.Free(); n < cfg.Serving/2 {
 					t.Errorf("%d places are free", n)
 				}
 				a := open("honest", "/ip4/8.8.8.8/tcp/1")

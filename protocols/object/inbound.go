@@ -56,7 +56,7 @@ func (s *Server) serve(run context.Context, st network.Stream, group ipgroup.Gro
 		corr:  make(map[uint64]struct{}, cfg.Pipeline),
 	}
 	defer s.peers.leave(from)
-	in.out = newOutput(st, cfg, in.peer.egress, s.egress)
+	in.out = newOutput(st, cfg, in.peer.egress, s.bounds.egress)
 
 	stop := resetWhenDone(ctx, st, network.StreamShutdown) // wakes both goroutines
 	var writer sync.WaitGroup
@@ -269,17 +269,17 @@ func (in *served) admit() (release func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := in.srv.asking.Enter(in.group); err != nil {
+	if err := in.srv.bounds.asking.Enter(in.group); err != nil {
 		leave()
 		return nil, busy(err)
 	}
 	if err := in.srv.admit(); err != nil {
-		in.srv.asking.Leave(in.group)
+		in.srv.bounds.asking.Leave(in.group)
 		leave()
 		return nil, err
 	}
 	return func() {
-		in.srv.asking.Leave(in.group)
+		in.srv.bounds.asking.Leave(in.group)
 		leave()
 		in.srv.done()
 	}, nil

@@ -295,10 +295,10 @@ func TestClientGone(t *testing.T) {
 // idle checks that a server holds nothing for anyone.
 func idle(t testing.TB, s *Server) {
 	t.Helper()
-	if err := s.egress.TryAcquire(int64(s.cfg.Load().EgressBytes)); err != nil {
+	if err := s.bounds.egress.TryAcquire(int64(s.cfg.Load().EgressBytes)); err != nil {
 		t.Errorf("egress is held: %v", err)
 	} else {
-		s.egress.Release(int64(s.cfg.Load().EgressBytes))
+		s.bounds.egress.Release(int64(s.cfg.Load().EgressBytes))
 	}
 	inflight := s.requests.Inside()
 	s.peers.mu.Lock()

@@ -92,14 +92,7 @@ func (in *served) serve(ctx context.Context, req *request) (err error) {
 		ctx, cancel = context.WithDeadline(ctx, req.received.Add(req.timeout))
 		defer cancel()
 	}
-	gate := in.srv.serving
-	switch {
-	case req.op == opPut && req.repair:
-		gate = in.srv.repairing
-	case req.op == opPut:
-		gate = in.srv.putting
-	}
-	release, err := in.permit(ctx, gate)
+	release, err := in.permit(ctx, in.srv.bounds.gateOf(req))
 	if err != nil {
 		return in.end(ctx, req, err)
 	}

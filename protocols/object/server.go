@@ -54,26 +54,16 @@ type ServerDeps struct {
 
 // Server answers get, have and put on object streams (OAP1.md §9).
 type Server struct {
-	cfg       atomic.Pointer[Config]
-	deps      ServerDeps
-	log       *slog.Logger
-	metrics   *metrics
-	streams   *limits.FairGate[ipgroup.Group] // open streams
-	asking    *limits.FairGate[ipgroup.Group] // requests that are served or wait
-	serving   *limits.Gate                    // gets and haves that are served
-	putting   *limits.Gate                    // puts that are served, but for those of repairs
-	repairing *limits.Gate                    // puts for repairs that are served
-	egress    *limits.Budget                  // bytes of buffers in use
-	peers     peers
+	cfg     atomic.Pointer[Config]
+	deps    ServerDeps
+	log     *slog.Logger
+	metrics *metrics
+	bounds  bounds
+	peers   peers
 
 	open     latch.Latch // open streams; closed when Run ends
 	requests latch.Latch // requests in flight; closed by Drain
 }
-
-// groupPart limits the share of one IP group in the streams and in the requests in
-// flight. The group gets one more only while it has fewer than 1/groupPart of the
-// free ones.
-const groupPart = 4
 
 // NewServer checks cfg and deps and returns a Server. It starts nothing; see Run.
 func NewServer(cfg Config, deps ServerDeps) (*Server, error) {
@@ -92,28 +82,7 @@ func NewServer(cfg Config, deps ServerDeps) (*Server, error) {
 	deps.Env.SetDefaults()
 	s := &Server{deps: deps, log: deps.Log, metrics: newMetrics(deps.Metrics)}
 	s.cfg.Store(&cfg)
-	l := deps.Limits
-	s.peers = newServedPeers(cfg, l)
-	s.streams = limits.NewFairGate[ipgroup.Group](l, limits.Spec{
-		Name: "object.inbound_streams", Path: "libp2p → a reader and a writer for each stream",
-		Policy: "reset with a code; one IP group gets at most a quarter of the free streams",
-	}, cfg.InboundStreams, groupPart)
-	s.asking = limits.NewFairGate[ipgroup.Group](l, limits.Spec{
-		Name: "object.asking", Path: "object streams → serving permits (requests in flight of all peers)",
-		Policy: "busy; one IP group gets at most a quarter of the free places",
-	}, cfg.Serving+cfg.ServingWait, groupPart)
-	s.serving = l.NewGate(limits.Spec{
-		Name: "object.serving", Path: "object streams → store reads", Policy: "wait, then busy",
-	}, cfg.Serving, cfg.ServingWait)
-	s.putting = l.NewGate(limits.Spec{
-		Name: "object.putting", Path: "object streams → ingests of the store", Policy: "wait, then busy",
-	}, cfg.Putting, cfg.PuttingWait)
-	s.repairing = l.NewGate(limits.Spec{
-		Name: "object.repairing", Path: "object streams → ingests of the store, for repairs", Policy: "wait, then busy",
-	}, cfg.Repairing, cfg.PuttingWait)
-	s.egress = l.NewBudget(limits.Spec{
-		Name: "object.egress_bytes", Path: "store reads → object streams", Policy: "wait, then busy",
-	}, int64(cfg.EgressBytes))
+	s.peers, s.bounds = newServedPeers(cfg, deps.Limits), newBounds(cfg, deps.Limits)
 	return s, nil
 }
 
@@ -121,9 +90,7 @@ func NewServer(cfg Config, deps ServerDeps) (*Server, error) {
 // requests beyond a bound that shrank go on.
 func (s *Server) Reconfigure(cfg Config) {
 	s.cfg.Store(&cfg)
-	s.asking.Resize(cfg.Serving + cfg.ServingWait)
-	s.serving.Resize(cfg.Serving)
-	s.egress.Resize(int64(cfg.EgressBytes))
+	s.bounds.resize(cfg)
 	s.peers.resize(cfg.PeerInflight)
 }
 
@@ -163,11 +130,11 @@ func (s *Server) accept(ctx context.Context, st network.Stream) {
 	}
 	defer s.open.Leave()
 	group := ipgroup.Of(st.Conn().RemoteMultiaddr())
-	if s.streams.Enter(group) != nil {
+	if s.bounds.streams.Enter(group) != nil {
 		_ = st.ResetWithError(network.StreamResourceLimitExceeded)
 		return
 	}
-	defer s.streams.Leave(group)
+	defer s.bounds.streams.Leave(group)
 	s.metrics.inbound.Inc()
 	defer s.metrics.inbound.Dec()
 	s.serve(ctx, st, group)
