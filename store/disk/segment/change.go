@@ -35,17 +35,22 @@ type change struct {
 	kind          changeKind
 	entry         meta.Entry
 	pin           meta.Pin
-	now           uint64        // of changeUnpin: Unix milliseconds, the number of a removed target
-	corrupt       bool          // of changeMark
-	unlessRemoved bool          // of changeFile: skip an entry whose removal is noted
-	roots         []b3.Root     // of changeTouch, ascending, at most touchChunk
-	lastUses      []meta.Second // of roots
-	minAge        meta.Second   // of changeTouch: seconds that a last use must be newer to be noted
+	now           uint64 // of changeUnpin: Unix milliseconds, the number of a removed target
+	corrupt       bool   // of changeMark
+	unlessRemoved bool   // of changeFile: skip an entry whose removal is noted
+	touch         touch
 	removals      map[b3.Root]uint64
 	body          []byte
 	segment       uint64 // the segment that is compacted, sealed or retired
 
 	applied bool // set by the writer if the change had an effect; valid once the ticket is settled
+}
+
+// touch holds the fields of a changeTouch.
+type touch struct {
+	roots    []b3.Root     // ascending, at most touchChunk
+	lastUses []meta.Second // of roots
+	minAge   meta.Second   // seconds that a last use must be newer to be noted
 }
 
 // size returns an upper bound of the bytes that c adds to the log.
@@ -218,7 +223,7 @@ func (p *plan) planChange(c *change) (applied bool, err error) {
 	case changeMark:
 		return p.setCorrupt(c)
 	case changeTouch:
-		return true, p.indexBatch.Touch(c.roots, c.lastUses, c.minAge)
+		return true, p.indexBatch.Touch(c.touch.roots, c.touch.lastUses, c.touch.minAge)
 	case changeForgetRemovals:
 		return p.forgetRemovals(c)
 	case moveObject, moveFile:

@@ -64,11 +64,11 @@ func (q *queue) ForgetRemovals(removed map[b3.Root]uint64) error {
 // exist, and those whose noted use is less than minAge seconds older.
 func (q *queue) Touch(used map[b3.Root]meta.Second, minAge meta.Second) error {
 	for chunk := range slices.Chunk(slices.SortedFunc(maps.Keys(used), meta.CompareRoots), touchChunk) {
-		c := &change{kind: changeTouch, roots: chunk, lastUses: make([]meta.Second, len(chunk)), minAge: minAge}
+		lastUses := make([]meta.Second, len(chunk))
 		for i, root := range chunk {
-			c.lastUses[i] = used[root]
+			lastUses[i] = used[root]
 		}
-		if err := q.submit(c); err != nil {
+		if err := q.submit(&change{kind: changeTouch, touch: touch{chunk, lastUses, minAge}}); err != nil {
 			return err
 		}
 	}
