@@ -165,7 +165,7 @@ func (d *driver) advance() (wait time.Duration, done bool, err error) {
 // tell reports to the machine what changes without an event: waiters, readers'
 // positions, the progress of spans and the throughput of providers.
 func (d *driver) tell() {
-	waiters := d.t.current()
+	waiters := d.t.waiters.current()
 	for _, w := range d.waiters {
 		if !slices.Contains(waiters, w) {
 			d.m.Leave(w.id)
@@ -288,7 +288,7 @@ func (d *driver) idle() (wait time.Duration, done bool, err error) {
 	if wait := d.until.Sub(now); wait > 0 {
 		return wait, false, nil
 	}
-	if d.t.close() {
+	if d.t.waiters.closeIfNone() {
 		return 0, false, errQuit
 	}
 	return never, false, nil // a waiter joined meanwhile and has sent a wake-up

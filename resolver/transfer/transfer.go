@@ -3,7 +3,6 @@ package transfer
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/resolver/providers"
-	"allium/resolver/schedule"
 	"allium/resolver/trace"
 )
 
@@ -40,14 +38,12 @@ type transfer struct {
 
 	received atomic.Int64 // verified bytes that were missing
 	latest   atomic.Int64 // when they arrived, in nanoseconds since begun
-	bulk     atomic.Int64 // waiters for the whole object
 	reread   atomic.Bool  // a stored group was lost
 	fills    fills        // what its requests write to beside the ingest
 
-	mu      sync.Mutex // lock: metadata, before trace.Lookup.mu
-	closed  bool       // no waiter may join any more
-	joined  int        // how many waiters have joined
-	waiters []*Waiter
+	waiters waiters
+
+	mu      sync.Mutex           // lock: leaf
 	by      map[peer.ID]struct{} // the peers that sent something
 	reached []peer.ID            // connected since the driver looked, at most maxReached
 
@@ -57,50 +53,11 @@ type transfer struct {
 // join adds a waiter. It returns nil when the transfer is ending.
 func (t *transfer) join(ctx context.Context, opt Options, whole bool) *Waiter {
 	w := &Waiter{t: t, opt: opt, whole: whole, joined: time.Now()}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
+	if !t.waiters.add(ctx, w) {
 		return nil
-	}
-	w.ctx, w.cancel = context.WithCancelCause(ctx)
-	t.joined++
-	t.trace.Call()
-	w.id = schedule.WaiterID(t.joined)
-	t.waiters = append(t.waiters, w)
-	if whole {
-		t.bulk.Add(1)
 	}
 	t.wakeDriver()
 	return w
-}
-
-// leave removes a waiter.
-func (t *transfer) leave(w *Waiter) {
-	t.mu.Lock()
-	if i := slices.Index(t.waiters, w); i >= 0 {
-		t.waiters = slices.Delete(t.waiters, i, i+1)
-		if w.whole {
-			t.bulk.Add(-1)
-		}
-	}
-	t.mu.Unlock()
-	t.wakeDriver()
-}
-
-// current returns a copy of the list of waiters.
-func (t *transfer) current() []*Waiter {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.Clone(t.waiters)
-}
-
-// close keeps further waiters out if there is none. It reports whether the transfer
-// is closed.
-func (t *transfer) close() (closed bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.closed = t.closed || len(t.waiters) == 0
-	return t.closed
 }
 
 // maxReached bounds the peers of transfer.reached. A transfer asks fewer providers.
@@ -151,10 +108,7 @@ func (t *transfer) run(ctx context.Context) {
 	}
 	end(t.canceledBy(err))
 	err = t.trace.Mark(err)
-	t.mu.Lock()
-	t.closed = true
-	waiters := slices.Clone(t.waiters)
-	t.mu.Unlock()
+	waiters := t.waiters.close()
 	if err != nil && t.ingest != nil {
 		t.ingest.Suspend()
 	}
@@ -288,7 +242,7 @@ func (t *transfer) senders() []peer.ID {
 func (t *transfer) got(n int) {
 	t.received.Add(int64(n))
 	t.latest.Store(int64(time.Since(t.begun)))
-	if t.bulk.Load() > 0 {
+	if t.waiters.whole.Load() > 0 {
 		t.s.m.fetchBytes.Add(float64(n))
 	} else {
 		t.s.m.rangeBytes.Add(float64(n))

@@ -58,7 +58,8 @@ func (w *Waiter) why(err error) error {
 // Leave ends the use of the transfer.
 func (w *Waiter) Leave() {
 	w.cancel(nil)
-	w.t.leave(w)
+	w.t.waiters.remove(w)
+	w.t.wakeDriver()
 }
 
 // Size waits for the proved size. It returns −1 when the object was local.
