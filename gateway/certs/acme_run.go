@@ -132,8 +132,8 @@ func (s *schedule) forget(subject string) {
 	s.authority.cache.remove(fileOf(subject))
 }
 
-// lookAtAddresses adds the node's new addresses, and leaves those that it has no more. What is
-// stored for these stays, because they often come back.
+// lookAtAddresses adds the node's new addresses, and drops those that it has no more. Their stored certificates stay,
+// because addresses often come back.
 func (s *schedule) lookAtAddresses(ctx context.Context) {
 	s.look(ctx)
 	now := map[string]bool{}

@@ -9,7 +9,7 @@
 //
 //   - The page makes no request to another origin, and its policy names the digests of its one script and of its
 //     style sheets. No text becomes HTML: the policy takes that ability from the script too.
-//   - What the page shows, the verbs of the local API tell to everybody who may ask the admin listener.
+//   - The page shows nothing that the verbs of the local API do not tell every client of the admin listener.
 //   - Page and script have at most 80 KiB compressed.
 //
 // assets/ is made from script/ and the npm package of Preact by `make web`, and a test makes it again. script/types.ts

@@ -84,7 +84,7 @@ func (g *Handlers) withStallTimeout(w *exchange.Response, r *http.Request, f fun
 	return exchange.CauseOf(b.ctx, err)
 }
 
-// mayStall starts the stall timer, unless it runs, and returns the body's context. What lies in RAM cannot stall and
+// mayStall starts the stall timer, unless it runs, and returns the body's context. Content in RAM cannot stall and
 // needs no timer.
 func (b *body) mayStall() context.Context {
 	if b.stall.timer == nil {

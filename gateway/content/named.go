@@ -120,8 +120,8 @@ func browseNamed(g *Handlers, w *exchange.Response, r *http.Request, name string
 	return g.browseRoot(w, r, t)
 }
 
-// resolveName finds what a name stands for. What the node does not remember needs the network,
-// and so a permit of gateway.misses.
+// resolveName finds the value of a name. If the node does not remember the name, it needs the network, and so a permit
+// of gateway.misses.
 func (g *Handlers) resolveName(w *exchange.Response, r *http.Request, name string) (Named, error) {
 	maxStale := exchange.MaxStale(r)
 	if n, ok := g.names.CachedName(name, maxStale); ok {

@@ -1,6 +1,6 @@
 // Package fill serves the assets of configured sources, and fills them from their origins: live fill (SPEC §9).
 //
-// A source is a directory of the store or the network, or an origin behind base URLs. What an origin sends is stored
+// A source is a directory of the store or the network, or an origin behind base URLs. The answer of an origin is stored
 // as an object, and a record says which object a path became and how long that is fresh. A stored object is served as
 // any other: with its strong ETag, ranges and its verified encoding.
 //

@@ -13,5 +13,5 @@
 // One request, walked through: GET /b3/b3:…/photos/?format=tar with "Range: bytes=1000-". Package content finds the
 // directory and calls [Handlers.Serve]. It writes the archive once into an empty window, which opens no file and tells
 // the length. It evaluates the conditions and the range, and writes the archive again into a window from byte 1,000 on.
-// What lies before the window is counted and not read.
+// The bytes before the window are counted and not read.
 package folder

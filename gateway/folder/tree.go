@@ -132,7 +132,7 @@ func (t *tree) fetchBelow(p []byte) {
 	}
 }
 
-// fetchAll fetches manifests at once. What cannot be fetched is nil.
+// fetchAll fetches manifests at once. A manifest that cannot be fetched is nil.
 func (t *tree) fetchAll(ctx context.Context, roots []b3.Root) [readAhead][]byte {
 	var nodes [readAhead][]byte
 	var wg sync.WaitGroup

@@ -5,7 +5,7 @@
 //
 //   - [Finder.Find] does not wait, and takes the same time for 10 sites and for 10,000.
 //   - A host is of the node or of a website, never of both.
-//   - What the DNS says is asked within a deadline and remembered in bounds. A request asks for it once.
+//   - The DNS is asked within a deadline, and its answers are remembered within bounds. A request asks it once.
 //
 // One request, walked through: "Host: www.example.org:443". Find cuts off the port and looks the host up in the table
 // of sites. It has none, so it compares the ends of the host with the gateway's own. The host is a domain and

@@ -5,8 +5,8 @@
 // Invariants:
 //
 //   - A pack is verified before it is mounted: its structure, its size, and a sample of its tiles.
-//   - A pack whose file or name has changed is verified again. The old state is served until the new
-//     one is verified. What reads the old state then finishes, and closes it.
+//   - A pack whose file or name has changed is verified again. The old state is served until the new one is verified.
+//     The last reader of the old state then closes it.
 //   - Nothing is read from a file that was changed in place: its directory and its tiles may not fit.
 //   - The ETag of a tile is the address of its stored bytes, whichever pack they come from.
 //

@@ -43,9 +43,9 @@ func (m Mount) String() string {
 	return m.Key
 }
 
-// due reports whether the pack is to be looked at. If now is true, it is unless its bytes cannot change. A file that
-// is being verified is, too, as it may have changed since that began. What peers may take hours to send is looked at
-// when it has ended.
+// due reports whether the pack is to be looked at. If now is true, it is unless its bytes cannot change. A file that is
+// being verified is, too, as it may have changed since that began. A pack that peers may take hours to send is looked
+// at when its verification has ended.
 func (m *mount) due(at time.Time, now bool) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

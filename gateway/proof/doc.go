@@ -2,8 +2,8 @@
 // the module with which other pages do that, /verify.mjs.
 //
 // The page asks its own gateway, and those that its link names, for verified encodings of spans of the object, several
-// at once. Workers hash every chunk group and compare it with the address. What does not prove is shown, with the
-// gateway that sent it and the place, and that gateway is not asked again.
+// at once. Workers hash every chunk group and compare it with the address. If a group does not prove, the page shows
+// its place and the gateway that sent it, and does not ask that gateway again.
 //
 // Invariants:
 //

@@ -39,7 +39,7 @@ var pendingPool = sync.Pool{New: func() any { return new(pendingBuffer) }}
 // netHTTPBuffer is the size of net/http's buffer of a connection. It holds back no more of a body.
 const netHTTPBuffer = 4 << 10
 
-// What ends the lines of a header, and what is replaced of one.
+// The ends of lines and of a header, and the field whose value is replaced.
 var (
 	crlf          = []byte("\r\n")
 	headerEnd     = []byte("\r\n\r\n")

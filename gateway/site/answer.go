@@ -54,7 +54,7 @@ type Answer struct {
 }
 
 // Answer returns how the site answers a request for a path of unescaped segments. slash means that the path ends with a
-// slash. What is there comes first, then the rules of _redirects, then the nearest 404.html. The error is that of
+// slash. An existing file comes first, then the rules of _redirects, then the nearest 404.html. The error is that of
 // files, or hop_exceeded for rules that lead on and on.
 func (r *Rules) Answer(ctx context.Context, files Files, path []string, slash bool) (Answer, error) {
 	asked, found, err := r.there(ctx, files, path, slash)

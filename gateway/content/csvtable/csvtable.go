@@ -3,7 +3,7 @@
 //
 // Invariants:
 //
-//   - What a cell says is text, never markup or a formula: nothing is computed.
+//   - The content of a cell is text, never markup or a formula: nothing is computed.
 //   - A table has at most [MaxRows] rows, [MaxColumns] columns, and [MaxCell] bytes in a cell, so whatever the text,
 //     its HTML has at most [MaxHTML] bytes, and some for the end of the row that passes them.
 package csvtable

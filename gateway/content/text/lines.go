@@ -92,8 +92,8 @@ func (l *lineWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// begin writes the beginning of a long line, without colours. What may be a part of a character or of the line's end
-// is kept.
+// begin writes the beginning of a long line, without colours. It keeps back the last bytes if they may be part of a
+// character or of the line's end.
 func (l *lineWriter) begin() {
 	n := len(bytes.TrimRight(l.line[:mediatype.WholeRunes(l.line)], "\r"))
 	if n == 0 { // nothing but carriage returns

@@ -9,7 +9,7 @@
 //
 //   - No fill that the queue took is lost. One fill of a path runs at a time, and none for a flight that has ended.
 //   - A flight ends once. Every caller gets an answer or gives up.
-//   - What a fill stored is held until the last caller has left, and no longer.
+//   - The object of a fill is held until the last caller has left, and no longer.
 //   - Run returns. Then no fill runs.
 //
 // # Invariants

@@ -14,9 +14,10 @@ import (
 	"allium/protocols/status"
 )
 
-// Sample looks at up to 16 tiles from the first to the last and returns how many. It reads at most the
-// first 16 KiB of each, and a leaf directory or more for each that are not in the cache. A tile that is
-// not of the archive's type and encoding is corrupt. What brotli and zstd hold is not looked at.
+// Sample looks at up to 16 tiles from the first to the last and returns how many. It reads at most
+// the first 16 KiB of each, and a leaf directory or more for each that are not in the cache. A tile
+// that is not of the archive's type and encoding is corrupt. It does not decompress brotli and
+// zstd.
 func (a *Archive) Sample(ctx context.Context) (int, error) {
 	first, final, err := a.ends(ctx)
 	if err != nil {

@@ -206,8 +206,8 @@ func (l *List) closeDenied(ctx context.Context) {
 	}
 }
 
-// Denied reports whether the peer is denied wherever it is. What is from such a peer counts for nothing:
-// records, hints and gossip. A peer that is allowed or denied by its address is not.
+// Denied reports whether the peer is denied wherever it is. Records, hints and gossip from such a peer are ignored. A
+// peer that is allowed or denied by its address is not denied everywhere.
 func (l *List) Denied(id peer.ID) bool {
 	if l.current.Load().denied(id) {
 		l.count(whereSaid)
