@@ -84,7 +84,7 @@ func (s peerStore) Presence(ctx context.Context, roots []b3.Root) ([]b3.Presence
 	return has, nil
 }
 
-// fetchStore is the store into which the resolver fetches. What belongs to the example needs no peer.
+// fetchStore is the store into which the resolver fetches. The objects of the example come from memory, not from peers.
 type fetchStore struct {
 	st      *store.Store
 	example *opener.Example

@@ -91,8 +91,8 @@ func (n *Node) gates() []readiness.Gate {
 	return gates
 }
 
-// durabilityGate is shut while the repair of copies is so far behind that new content should go elsewhere. What has
-// never had all its copies does not count: that is new, or more than the cluster can hold.
+// durabilityGate is shut while the repair of copies is so far behind that new content should go elsewhere. An object
+// that never had all its copies does not count: it is new, or asks for more than the cluster can hold.
 func (n *Node) durabilityGate() readiness.Reading {
 	if !n.started.Load() || n.copies == nil {
 		return readiness.YesNo(true, "")

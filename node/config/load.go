@@ -57,12 +57,11 @@ type Loaded struct {
 // for each dot of the key, so ALLIUM_HOME sets none.
 const envPrefix = "ALLIUM_"
 
-// Load reads the configuration. Flags override the environment, which overrides the
-// file, which overrides the profile's defaults. One error of status.BadRequest lists
-// everything that is wrong: unknown keys, each with the nearest known key; fixed keys
-// with another value than the fixed one; values of a wrong type or out of bounds; and
-// variables that are close to the one of a key. What the file sets is named with its
-// line and column, what the environment sets with the variable.
+// Load reads the configuration. Flags override the environment, which overrides the file, which overrides the profile's
+// defaults. One error of status.BadRequest lists everything that is wrong: unknown keys, each with the nearest known
+// key; fixed keys with another value than the fixed one; values of a wrong type or out of bounds; and variables that
+// are close to the one of a key. The error names the line and column of a value in the file, and the variable of one in
+// the environment.
 func Load(o Options) (Loaded, error) {
 	file, err := readFile(o)
 	if err != nil {

@@ -6,7 +6,7 @@
 //     film of more than 8 MiB is not kept.
 //   - At most one film is made a minute, and at most [MaxFilms] are kept, all in RAM, compressed. The
 //     oldest leaves.
-//   - [Recorder.Freeze] never waits. What it refuses is counted.
+//   - [Recorder.Freeze] never waits. Calls that it refuses are counted.
 //
 // One film: resolver/trace marks each lookup in the tracer, and calls [Recorder.Freeze] at the end of one that took far
 // longer than others of its class. The goroutine of [Recorder.Run] takes the tracer's window, in which the lookup is a

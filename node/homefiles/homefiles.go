@@ -197,8 +197,8 @@ type Own struct{ files map[id]bool }
 // maxOwn bounds the entries of each directory that Of looks at.
 const maxOwn = 1 << 12
 
-// Of returns the files of a home directory: the directory, its entries and theirs. What lies deeper, such as
-// stored objects, is left out. Links to keys and to zones are followed.
+// Of returns the files of a home directory: the directory, its entries and theirs. Deeper files, such as stored
+// objects, are left out. Links to keys and to zones are followed.
 func Of(home string) Own {
 	o := Own{map[id]bool{}}
 	o.add(os.Stat(home))

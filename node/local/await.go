@@ -80,8 +80,8 @@ func (a *Node) AwaitCopies(
 	}
 }
 
-// placed counts the objects of a tree, and says how far those are that have not their copies, at most maxSized. What is
-// not stored here does not count.
+// placed counts the objects of a tree, and says how far those without all their copies are, at most maxSized. An object
+// that is not stored here does not count.
 func (a *Node) placed(
 	ctx context.Context, root b3.Root, t meta.Target,
 ) (p api.Placed, unmet upkeep.Progress, err error) {

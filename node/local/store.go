@@ -5,9 +5,9 @@
 //
 // # Invariants
 //
-// Every byte that a call returns was proved against its address. A call ends with its
-// context, and returns only after the goroutines that it started. What an add or an
-// upload stores is protected from garbage collection until its pin is set.
+// Every byte that a call returns was proved against its address. A call ends with its context, and returns only after
+// the goroutines that it started. The objects of an add or an upload are protected from garbage collection until the
+// pin is set.
 //
 // # One request
 //

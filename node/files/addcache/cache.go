@@ -104,8 +104,8 @@ var databaseFiles = []string{
 	"marker.format-version.*", "marker.manifest.*", "temporary.*.dbtmp", "LOCK",
 }
 
-// removeDatabase removes the files of a database from dir. What else is there is not this program's: dir may be a link
-// to a directory that has more.
+// removeDatabase removes the files of a database from dir. It leaves other files: dir may be a link to a directory of
+// somebody else.
 func removeDatabase(dir string) error {
 	names, err := os.ReadDir(dir)
 	if err != nil {

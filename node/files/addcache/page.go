@@ -80,7 +80,7 @@ func placeOf(s Stamp, pages uint64) place {
 	return place{first + 1, second + 1}
 }
 
-// read reads a page. What cannot be read is free.
+// read reads a page. The places of a page that cannot be read are free.
 func (p *page) read(f io.ReaderAt, number uint64) {
 	n, _ := f.ReadAt(p[:], int64(number)*pageSize) //nolint:gosec // the number of a page
 	clear(p[n:])

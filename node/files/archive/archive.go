@@ -6,7 +6,7 @@
 //
 //   - A reader needs memory for the list of a zip and for one entry at a time.
 //   - An archive that is cut short ends with bad_request, and never with io.EOF.
-//   - What a zip decompresses to is bounded before its first entry is read.
+//   - The decompressed size of a zip is bounded before its first entry is read.
 package archive
 
 import (

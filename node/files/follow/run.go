@@ -38,9 +38,9 @@ type Observer interface {
 	Failed(err error)
 }
 
-// Run updates a directory whenever targets yields a new target, until ctx ends. What fails is tried again.
-// An update is abandoned if there is a newer target before the directory was changed. If a name says
-// nothing, the directory stays as it is. It returns the error of ctx.
+// Run updates a directory whenever targets yields a new target, until ctx ends. A failed update is tried again. An
+// update is abandoned if there is a newer target before the directory was changed. If a name says nothing, the
+// directory stays as it is. It returns the error of ctx.
 func Run(ctx context.Context, d *Dir, s Source, targets iter.Seq[Target], o Options, tell Observer) error {
 	r := &running{d: d, s: s, o: o, tell: tell}
 	r.targets.news = make(chan struct{}, 1) // bound: one, that there is a new target

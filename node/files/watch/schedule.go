@@ -38,7 +38,7 @@ func (s *schedule) begin() {
 	s.first, s.last, s.running = time.Time{}, time.Time{}, true
 }
 
-// end ends the work. What failed is tried again, after a while.
+// end ends the work. Failed work is tried again after a while.
 func (s *schedule) end(now time.Time, worked, failed bool) {
 	s.running = false
 	if !failed {

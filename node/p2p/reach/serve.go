@@ -208,8 +208,8 @@ func (r *server) handled(ok, refused string, st pb.Status) {
 	r.s.m.served.WithLabelValues(ok).Inc()
 }
 
-// BytesTransferred implements relay.MetricsTracer. What the rate does not have is overdue: no circuit is opened
-// until it is made up.
+// BytesTransferred implements relay.MetricsTracer. Bytes for which the rate has no token are overdue: no circuit is
+// opened until they are paid.
 func (r *server) BytesTransferred(n int) {
 	r.s.m.relayedBytes.Add(float64(n))
 	r.overdue.Add(int64(n))
