@@ -50,8 +50,8 @@ func (hs *holds) begin(begun meta.Second) *hold {
 	return h
 }
 
-// end ends h. What only h protects is forgotten; what an older hold protects too goes to
-// the hold before h.
+// end ends h. Objects that h alone protects are forgotten; those that an older hold protects too go to the hold before
+// h.
 func (hs *holds) end(h *hold) {
 	h.ended = true
 	for len(hs.list) > 0 && hs.list[0].ended {

@@ -13,10 +13,9 @@ import (
 // readers follow, and Commit makes the object visible. The caller ends it with Commit,
 // Suspend or Abort. Its methods are safe for concurrent use.
 //
-// An Ingest holds a lease. Items are written to their final place; a small object waits in
-// RAM. What arrived of a large object whose size is proved is saved about every
-// checkpointBytes or checkpointAge, so a later ingest continues there unless Abort ended
-// this one.
+// An Ingest holds a lease. Items are written to their final place; a small object waits in RAM. The groups of a large
+// object whose size is proved are saved about every checkpointBytes or checkpointAge, so a later ingest continues there
+// unless Abort ended this one.
 type Ingest struct {
 	object *object
 	permit func() // releases the place at Deps.Gate

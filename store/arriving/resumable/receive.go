@@ -12,7 +12,8 @@ import (
 	"allium/store/meta"
 )
 
-// What an append has received is saved after noteBytes or noteAge, whichever comes first.
+// The bytes that an append has received are saved after noteBytes or noteAge, whichever comes
+// first.
 const (
 	noteBytes = 32 << 20
 	noteAge   = 5 * time.Second

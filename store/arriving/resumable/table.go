@@ -96,8 +96,8 @@ type Deps struct {
 	) (isNew bool, err error)
 	// DropPartial deletes a partial download of an object that is complete now.
 	DropPartial func(ctx context.Context, root b3.Root)
-	// Pin pins an object, not recursively, unless the label pins it already. What charge has
-	// counted becomes the pin's.
+	// Pin pins an object, not recursively, unless the label pins it already. The bytes that charge has counted become
+	// the pin's.
 	Pin func(ctx context.Context, root b3.Root, label string, charge *quota.Charge) error
 }
 

@@ -1,11 +1,10 @@
 // Package intake stores what peers put into this node.
 //
-// Invariants: nothing is stored without a capability that allows it, and without a record in
-// the audit log. With a capability for op in replicate, nothing is stored for a peer that is no
-// member of the cluster. An object is acknowledged when it is durable and, if the capability says so,
-// pinned. What a member of the cluster puts is pinned under [meta.ClusterLabel], which people
-// cannot remove; what a person puts is pinned if the capability allows pins too, as with an
-// upload over HTTP.
+// Invariants: nothing is stored without a capability that allows it, and without a record in the audit log. With a
+// capability for op in replicate, nothing is stored for a peer that is no member of the cluster. An object is
+// acknowledged when it is durable and, if the capability says so, pinned. An object that a member of the cluster puts
+// is pinned under [meta.ClusterLabel], which people cannot remove; one that a person puts is pinned if the capability
+// allows pins too, as with an upload over HTTP.
 //
 // One put, walked through: the object server calls [Receiver.Authorize], which verifies the
 // capability. The intake that it returns checks whether the node takes writes, the denylist and

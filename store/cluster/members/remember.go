@@ -46,7 +46,8 @@ type rememberedList struct {
 	Members []remembered `cbor:"1,keyasint"`
 }
 
-// restore takes over the members that are in the records. What cannot be read is left out: they are heard soon.
+// restore takes over the members that are in the records. A record that cannot be read is left out: its member is heard
+// soon.
 func (s *Service) restore(ctx context.Context) {
 	if s.deps.Records == nil || len(s.deps.Ring.Derive(rendezvousContext)) == 0 {
 		return

@@ -61,7 +61,7 @@ type Coder interface {
 	// Held returns the piece of a coded object that this node holds, for its cluster or for itself. ok is false if it
 	// holds no whole piece.
 	Held(ctx context.Context, m *erasure.Manifest) (p plan.Piece, ok bool, err error)
-	// Encode codes an object that is stored here whole, and returns the manifest. What the node keeps of it is
+	// Encode codes an object that is stored here whole, and returns the manifest. The shards that the node keeps are
 	// durable then, and pinned for the cluster with the target.
 	Encode(ctx context.Context, root b3.Root, t meta.Target) (b3.Root, error)
 	// Send stores a piece at a member, and the manifest after it. A piece that this node has not got, it makes from

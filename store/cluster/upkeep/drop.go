@@ -17,7 +17,7 @@ import (
 // dropper removes copies of this node.
 type dropper struct{ *shared }
 
-// drop removes the pins of the cluster from an object. What people pinned stays.
+// drop removes the pins of the cluster from an object. Pins of people stay.
 func (d *dropper) drop(ctx context.Context, e *entry) {
 	d.inv.mu.Lock()
 	if d.inv.active[e.Root] != e || e.Answer() == plan.Proved {

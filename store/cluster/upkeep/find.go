@@ -101,8 +101,8 @@ type piece struct {
 	size     int64 // bytes that a holder stores
 }
 
-// pieceOf returns what this node has of the coded object of a manifest. e is its entry, or nil. What is no manifest
-// is no piece.
+// pieceOf returns the piece that this node has of the coded object of a manifest. e is its entry, or nil. If root is
+// not a manifest, there is no piece.
 func (f *finder) pieceOf(ctx context.Context, root b3.Root, e *entry) (p piece, err error) {
 	if e != nil && e.coded != nil {
 		p.manifest = e.coded

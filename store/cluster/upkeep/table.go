@@ -274,7 +274,7 @@ func (t *table) settle(list []*entry, v *plan.View, now time.Time) {
 }
 
 // endedPages ends a pass for the objects at rest. Those that it did not see become active as far as there is room, and
-// are looked at again in the next pass otherwise. What was kept over a restart, and no pin asked for, goes.
+// are looked at again in the next pass otherwise. Objects from the records of an earlier run for which no pin asked go.
 func (t *table) endedPages(now time.Time) {
 	for i := range t.pages {
 		pg := &t.pages[i]

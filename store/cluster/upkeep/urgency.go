@@ -22,8 +22,8 @@ func (s *Service) Missed(manifest b3.Root) {
 	s.planner.missed.note(manifest, uint64(now.UnixMilli()), now)
 }
 
-// order sorts sends by their priorities, once it has raised those of objects that are read. What somebody waits for is
-// new.
+// order sorts sends by their priorities, once it has raised those of objects that are read. An awaited object is new,
+// so nobody has read it yet.
 func (pl *planner) order(ctx context.Context, sends []planned) {
 	for i := range sends {
 		if p := &sends[i]; p.Priority == plan.Other && !p.awaited {

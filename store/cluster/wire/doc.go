@@ -12,7 +12,7 @@
 //   - A body is deterministic CBOR in its one encoding, within [MaxBody]; an answer is within
 //     [MaxAnswer]. An answer has the results of the first objects of its request, at least one, and
 //     the client asks again for those that did not fit.
-//   - Proofs that are being made are bounded for all peers and for each. What exceeds that is busy.
+//   - Proofs that are being made are bounded for all peers and for each. A challenge beyond that gets busy.
 //
 // One challenge: [Client.Challenge] draws a chunk of each object and sends their addresses and
 // numbers. On the other node the session verifies the capability and calls [Server.Handle], which

@@ -7,8 +7,7 @@
 //   - A file in obj/ is renamed there only when it is whole and synced, and its
 //     object is in the log afterwards. A file without a record is therefore an
 //     orphan: a crash left it, or its record was lost.
-//   - What a note file says has arrived is on disk: the bytes are synced before the
-//     note.
+//   - The groups that a note file names are on disk: their bytes are synced before the note.
 //   - A note is durable before its files and is removed before them. Files without a
 //     note are damage and go to quarantine/.
 //   - Nothing here verifies what it reads, except Rehash and the adoption of orphans.
