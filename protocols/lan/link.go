@@ -190,7 +190,7 @@ func (l *link) send(ctx context.Context) {
 	}
 }
 
-// write sends a packet. What cannot be sent is sent again at the next interval.
+// write sends a packet. If that fails, the next interval sends one again.
 func (l *link) write(p []byte, err error) {
 	if err != nil || p == nil {
 		return

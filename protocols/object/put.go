@@ -30,11 +30,10 @@ type PutOptions struct {
 // codeRepair is the bit of the code of the frame that begins a put which says [PutOptions.Repair].
 const codeRepair = 1
 
-// Put stores an object on p. It returns when the object is durable there; isNew says that p
-// did not have it. What p has of it is not sent. Put verifies every byte before it sends it,
-// and reports a damaged one with obj.Failed. Errors are those of [Client.Get], and what p
-// refuses: unauthenticated, forbidden, busy, quota, denied, no_space. After an error a later
-// Put goes on where this one stopped.
+// Put stores an object on p. It returns when the object is durable there; isNew says that p did not have it. Put does
+// not send the groups that p has. Put verifies every byte before it sends it, and reports a damaged one with
+// obj.Failed. Errors are those of [Client.Get], and what p refuses: unauthenticated, forbidden, busy, quota, denied,
+// no_space. After an error a later Put goes on where this one stopped.
 func (c *Client) Put(ctx context.Context, p peer.ID, obj b3.Object, o PutOptions) (isNew bool, err error) {
 	reader := obj.Reader()
 	root, size := reader.Root(), obj.Size()

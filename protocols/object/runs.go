@@ -2,7 +2,7 @@ package object
 
 import "allium/protocols/b3"
 
-// maxRuns is the most ranges in the answer to a put. What a receiver has beyond them is sent
+// maxRuns is the maximum number of ranges in the answer to a put. Groups that a receiver has beyond them are sent
 // again.
 const maxRuns = 1000
 

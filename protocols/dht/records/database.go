@@ -39,7 +39,7 @@ func (s *Store) open(dir string, fs vfs.FS, ram bool) (*database, error) {
 	return db, nil
 }
 
-// gauge measures the size. What is written while it measures still counts as added.
+// gauge measures the size. Bytes that are written meanwhile still count as added.
 func (d *database) gauge() {
 	added := d.added.Load()
 	d.size.Store(d.Size())
