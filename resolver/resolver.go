@@ -227,8 +227,7 @@ func (r *Resolver) resolve(ctx context.Context, root b3.Root, q Query, lookup *t
 // Traits returns what requests to a peer have shown. It does not wait.
 func (r *Resolver) Traits(p peer.ID) providers.Traits { return r.pool.Traits(p) }
 
-// Reached says that a peer is connected. What could not be fetched because the peer was unreachable is
-// fetched at once. It does not wait.
+// Reached says that a peer is connected. Fetches that wait for the peer ask it at once. It does not wait.
 func (r *Resolver) Reached(p peer.ID) {
 	r.pool.Reached(p)
 	r.transfers.Reached(p)

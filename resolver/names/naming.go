@@ -1,6 +1,6 @@
-// Package names turns the keys that people write into addresses: b3:<hex>[/path] as it is, and
-// <label>.<zone>[/path] through the short names of this home and the records of the zone
-// (SPEC §6). What neither a petname nor a zone map has is asked of the DNS, if that is allowed.
+// Package names turns the keys that people write into addresses: b3:<hex>[/path] as it is, and <label>.<zone>[/path]
+// through the short names of this home and the records of the zone (SPEC §6). If neither the petnames nor a zone map
+// has a short name, the DNS is asked, if that is allowed.
 //
 // One key: [Resolver.Resolve] splits blog.alice/img/a.png into the name and the path. The short
 // name alice is a petname, so the name is blog in the zone of alice's key. The resolver finds the

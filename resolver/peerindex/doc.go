@@ -6,7 +6,7 @@
 //   - The first peer is asked at once. A source that has brought nothing for
 //     resolver.hedge_after is joined by the next one, and one that has failed or knows
 //     nothing is followed at once. The DHT is the last source.
-//   - What a peer says arrives verified: see package protocols/index.
+//   - The answers of peers arrive verified: see package protocols/index.
 //   - A fresh search asks all sources at once and takes the highest record of all.
 //   - Every goroutine ends before the search returns.
 //

@@ -25,7 +25,7 @@ import (
 //     most that much longer than without them. A DHT that failed has not answered: then all of them
 //     are waited for until they are late.
 //
-// What a peer says is a claim, as a hint is: bytes that it sends are proved.
+// The answer of a peer is only a claim, as a hint is: the bytes that it sends later are proved.
 type connected struct {
 	peers *peers
 	all   func() []peer.ID

@@ -5,10 +5,9 @@
 //
 //   - One lookup of a root asks the DHT at a time, for any number of callers. A caller
 //     that gives up does not cancel it for the others. At most Config.Lookups run.
-//   - What lookups find, and the answers that are made of it, are remembered for
-//     Config.PositiveTTL, or for Config.NegativeTTL when no peer has the object, each
-//     ± 10 %, and never past the end of a record. The cache is bounded by entries and by
-//     bytes.
+//   - The results of lookups, and the answers that are made of them, are remembered for Config.PositiveTTL, or for
+//     Config.NegativeTTL when no peer has the object, each ± 10 %, and never past the end of a record. The cache is
+//     bounded by entries and by bytes.
 //   - [Pool.Resolve] ends within Config.Deadline, whatever is stuck.
 //   - A list of [Candidates] contains each peer once, and never this node.
 //   - A peer that fails too often gets no request until its circuit breaker lets

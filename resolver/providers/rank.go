@@ -61,10 +61,9 @@ const (
 	mostSilent   = 8.0                    // further ones do not count
 )
 
-// Cost returns the time that a caller should expect to spend on a provider, for
-// [Rank]. It is the time until the first byte, the time for 1 MiB, and penalties
-// for what makes success less likely. What was not measured counts as mediocre, so
-// that a stranger is tried before a peer that is known to be slow.
+// Cost returns the time that a caller should expect to spend on a provider, for [Rank]. It is the time until the first
+// byte, the time for 1 MiB, and penalties for what makes success less likely. A trait that was not measured counts as
+// mediocre. So a stranger is tried before a peer that is known to be slow.
 //
 // Cost never falls when one trait gets worse: RTT, Age, Wrong and Silent higher, Rate lower,
 // Served lost, OtherRegion or Busy set. The state of the breaker is not in it, as

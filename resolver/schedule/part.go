@@ -18,8 +18,8 @@ const Window = 1 << 16
 type Holding struct {
 	Failed   bool // it has not answered
 	Presence b3.Presence
-	// Groups has a bit for each group of the window that a provider with a part has, the lowest bit first. What is
-	// not there it does not have.
+	// Groups has a bit for each group of the window that a provider with a part has, the lowest bit first. The provider
+	// does not have groups beyond it.
 	Groups []byte
 }
 

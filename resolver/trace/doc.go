@@ -6,7 +6,7 @@
 //   - A [Ring] holds at most 4,096 lookups and 16 MiB. It has four parts with bounds
 //     of their own: failed and slow lookups, ordinary ones, hits, and those that run.
 //     So many hits never push out a failure.
-//   - One lookup takes at most 64 KiB. What it leaves out is counted.
+//   - One lookup takes at most 64 KiB. The events that it leaves out are counted.
 //   - A hit costs no allocation and one short lock that few others use.
 //   - A [Record] of a lookup that has ended never changes, but for a search that the
 //     lookup did not wait for.

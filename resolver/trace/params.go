@@ -29,7 +29,7 @@ const (
 	hitsOfShard = 128
 )
 
-// The bounds of one lookup. What exceeds them is left out and counted.
+// The bounds of one lookup. Events beyond them are left out and counted.
 const (
 	maxBytes    = 64 << 10
 	maxSteps    = 256

@@ -10,7 +10,7 @@
 //     request, called a span, runs in its own goroutine, which the driver waits for.
 //   - Groups are verified before they are written to the store's ingest.
 //   - A reader makes a transfer fetch at most 64 MiB ahead of itself.
-//   - What has arrived in the store stays there when the transfer ends early.
+//   - Groups that have arrived stay in the store when the transfer ends early.
 //
 // One transfer: [Set.Join] returns a Waiter of the running transfer or starts one.
 // The driver asks package schedule what to do, and carries it out: it starts spans,

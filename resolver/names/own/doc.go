@@ -11,9 +11,9 @@
 //   - A record that another holder of the key has replaced, or contradicted with the same sequence
 //     number, is not sent and not signed again. The owner decides by publishing once more.
 //   - No two labels of a zone that are in use look alike.
-//   - A damaged file is set aside as <zone key>.records.damaged-N. What can still be verified in it, and
-//     the records that this node holds for others, take its place; of each the peers are asked for a
-//     newer one before it is sent. Nothing is signed below the highest number that this node has verified.
+//   - A damaged file is set aside as <zone key>.records.damaged-N. The records in it that can still be verified, and
+//     those that this node holds for others, take its place. Before one of them is sent, the peers are asked for a
+//     newer one. Nothing is signed below the highest number that this node has verified.
 //   - With amnesia nothing is read or written, and publishing is refused.
 //
 // # One name

@@ -55,8 +55,8 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 	}
 }
 
-// loadZone reads the file of a zone. What stands in a damaged file is recovered as far as possible. After
-// an error nothing can be published in the zone.
+// loadZone reads the file of a zone. Records of a damaged file are recovered as far as possible. After an error nothing
+// can be published in the zone.
 func (s *Service) loadZone(zone name.Zone) error {
 	now := s.deps.Now()
 	file := fileOf(s.cfg.Home, zone)
@@ -221,8 +221,8 @@ func (s *Service) send(ctx context.Context, rec name.Signed) {
 	})
 }
 
-// later makes a record due again after a pause. What another holder of the key did meanwhile is
-// asked before it is sent.
+// later makes a record due again after a pause. Before it is sent, the peers are asked for a newer record of another
+// holder of the key.
 func (s *Service) later(ctx context.Context, rec name.Signed, err error) {
 	if ctx.Err() == nil {
 		s.deps.Log.Debug("a name is published later", "name", rec.Name, "err", err)

@@ -10,8 +10,8 @@
 //     when Gap has passed, by the node that publishes it and by each that was to relay it.
 //   - The records held back are bounded: in all, and for each zone and each sending peer. Peers take turns, and this
 //     node's records do not wait for those of others.
-//   - Only records of names that this node knows already are kept. What gossip loses is found
-//     when the TTL ends.
+//   - Only records of names that this node knows already are kept. An update that gossip loses is found when the TTL
+//     ends.
 //
 // One update: a node publishes a record and calls [Updates.Announce], which sends it at once if Gap has passed. If not,
 // [Updates.Run] sends it then. Each node that receives the message calls [Updates.Validate], relays it, and calls

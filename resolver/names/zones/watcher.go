@@ -58,7 +58,7 @@ func (z *Zones) Watch(e env.Env) (*Watcher, error) {
 	return w, err
 }
 
-// read reads the files. What cannot be read any more is an error, not what it was before.
+// read reads the files. A file that cannot be read any more is an error: its former content does not count.
 func (w *Watcher) read() {
 	names, err := w.zones.shortNames(w.seen)
 	w.now.Store(&reading{names, err})
