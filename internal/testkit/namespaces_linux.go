@@ -11,9 +11,9 @@ import (
 // inNamespaces is set in the process that InNamespaces starts.
 const inNamespaces = "ALLIUM_TEST_IN_NAMESPACES"
 
-// InNamespaces runs a top-level test again, in a new process that is root in a new user and mount namespace. What the
-// test mounts there, and the kernel limits that it sets, do not affect the machine. It returns true in that process
-// alone. It skips the test where such namespaces cannot be made.
+// InNamespaces runs a top-level test again, in a new process that is root in a new user and mount namespace. Its mounts
+// and the kernel limits that it sets do not affect the machine. It returns true in that process alone. It skips the
+// test where such namespaces cannot be made.
 func InNamespaces(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(inNamespaces) != "" {
