@@ -190,8 +190,8 @@ func tellShared(a *cli.App, shared api.Shared, links []string, o shareOptions) e
 	return nil
 }
 
-// isPath reports whether the argument of share is a file or directory on this machine. What looks like an
-// address or a name is none, unless it exists.
+// isPath reports whether the argument of share is a file or directory on this machine. An argument that looks like an
+// address or a name is a file only if it exists.
 func isPath(arg string) bool {
 	first, _, _ := strings.Cut(arg, "/")
 	if _, err := b3.Parse(first); err == nil {

@@ -104,7 +104,7 @@ type state struct {
 }
 
 // noteError tells the user of an error after which the command goes on, once as long as it has the
-// same outcome, and returns it. What ends the command is not told here.
+// same outcome, and returns it. It does not tell of an error that ends the command.
 func noteError(ctx context.Context, a *cli.App, line *term.Line, last *state, err error) error {
 	if ctx.Err() != nil {
 		return err

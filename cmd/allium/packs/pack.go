@@ -154,7 +154,7 @@ func packsDir(a *cli.App) (string, error) {
 	return home.Path(dir, cfg.Edge.Pack.Dir), nil
 }
 
-// packSource returns what a user means by a file or a key. What exists as a file is one.
+// packSource returns the file or the key that a user means by what. An existing file is a file.
 func packSource(a *cli.App, name, what string) (api.MountRequest, error) {
 	r, key := api.MountRequest{Name: name}, api.MountRequest{Name: name, Key: what}
 	if a.API != "" {

@@ -184,7 +184,7 @@ func hasPin(ctx context.Context, s api.Store, p api.Pin) (bool, error) {
 	return false, err
 }
 
-// What became of a pin of a list.
+// The results of importing a pin of a list.
 const (
 	pinAdded  = "added"
 	pinKnown  = "known"
