@@ -39,7 +39,7 @@ func benchDegraded(ctx context.Context, s *settings) ([]row, error) {
 
 // degraded returns how long the median read takes while all nodes are there, and after the origin is gone.
 func (s *settings) degraded(ctx context.Context) (healthy, degraded time.Duration, err error) {
-	// What is lost stays lost for the time of the reads.
+	// The grace is longer than the reads: no lost shard is repaired meanwhile.
 	c, err := s.startCluster(ctx, "degraded", asTestnet, "[durability]\ngrace = \"15m\"\n", codedNodes)
 	if err != nil {
 		return 0, 0, err

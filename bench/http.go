@@ -18,7 +18,7 @@ import (
 	"allium/bench/measure"
 )
 
-// What wrk runs with, and for how long each time.
+// The threads and connections of wrk, and the length of each run.
 const (
 	httpThreads, httpConns = 2, 32
 	httpFor                = 4 * time.Second

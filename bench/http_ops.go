@@ -13,7 +13,7 @@ import (
 	"allium/bench/measure"
 )
 
-// What hashes while operations are asked for.
+// The downloads that are hashed while operations are requested, and the requests of operations.
 const (
 	opsDownloads = 400
 	opsObject    = 64 << 20

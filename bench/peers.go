@@ -27,8 +27,7 @@ import (
 	"allium/protocols/status"
 )
 
-// What the node holds before the load begins: every get is answered with as
-// many records.
+// The records that the node holds before the load begins: every get is answered with as many.
 const (
 	loadObjects   = 64
 	loadProviders = 4  // of each

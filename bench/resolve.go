@@ -14,7 +14,7 @@ import (
 	"allium/protocols/b3"
 )
 
-// What a cached answer is asked with, and for how long each time.
+// The connections over which a cached answer is requested, and the length of each run.
 const (
 	resolveConns = 32
 	resolveFor   = 4 * time.Second

@@ -11,7 +11,7 @@ import (
 	"allium/protocols/b3"
 )
 
-// What fills the cache of answers, and the parts of the ring that `allium why` reads.
+// The load that fills the cache of answers, and the parts of the ring that `allium why` reads.
 const (
 	rememberedKeys = 100_000
 	failedKeys     = 2_000 // more than the ring keeps
