@@ -271,7 +271,7 @@ func (a *ask) fill() error {
 	}
 	defer f.leave()
 	ctx := a.r.Context()
-	if a.mayBeStale() { // counted from the begin of the fill: a client that joins it late waits less
+	if a.mayBeStale() { // counted from the start of the fill: a client that joins it late waits less
 		short, cancel := context.WithDeadlineCause(ctx, f.queued.Add(s.deps.Params.Stale), errSlow)
 		defer cancel()
 		ctx = short

@@ -365,8 +365,8 @@ func (a *Share[K]) push(l *linked.List[Share[K]]) {
 // shareRate returns how many tokens a share gets each second.
 func (s *FairRate[K]) shareRate() float64 { return s.c.PerSecond / float64(s.active.Len()) }
 
-// take takes a token for a if there is one. While other keys wait, a gets no token beyond its share. The caller holds
-// s.mu.
+// take takes a token for a if there is one. While keys wait, only those that wait get tokens beyond their share. The
+// caller holds s.mu.
 func (s *FairRate[K]) take(a *Share[K]) bool {
 	if s.c.PerSecond == 0 {
 		return true

@@ -53,7 +53,7 @@ func (c *Code) Rebuild(parts [][]byte, wanted []bool) error {
 	return nil
 }
 
-// TooFew returns the not_found error of an object with only there readable shards in a stripe of data data shards.
+// TooFew returns the not_found error of an object: there shards of a stripe can be read, and data are needed.
 func TooFew(there, data int) error {
 	return status.Errorf(status.NotFound, "only %d shards can be read now, and %d are needed", there, data)
 }

@@ -67,7 +67,7 @@ func Of(err error, task Task) Failure {
 }
 
 // OutcomeOf is [status.Of], except that an error of the operating system has the outcome of
-// [status.OfFile]. A command opens files of its user, a node only its own.
+// [status.OfFile]. A command works on the files of its user; a node works on its own files.
 func OutcomeOf(err error) status.Outcome {
 	if !status.HasOutcome(err) {
 		if o, ok := status.OfFile(err); ok {

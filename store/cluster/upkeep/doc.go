@@ -61,7 +61,7 @@ type Coder interface {
 	// Held returns the piece of a coded object that this node holds, for its cluster or for itself. ok is false if it
 	// holds no whole piece.
 	Held(ctx context.Context, m *erasure.Manifest) (p plan.Piece, ok bool, err error)
-	// Encode codes an object that is stored here whole, and returns the manifest. The shards that the node keeps are
+	// Encode codes an object that is stored here whole, and returns the manifest. The parts that the node keeps are
 	// durable then, and pinned for the cluster with the target.
 	Encode(ctx context.Context, root b3.Root, t meta.Target) (b3.Root, error)
 	// Send stores a piece at a member, and the manifest after it. A piece that this node has not got, it makes from
@@ -113,9 +113,9 @@ type Deps struct {
 	Coder    Coder
 	// Coded takes note that this node holds a piece of an object, which it can serve from now on. It does not block.
 	Coded func(object b3.Root)
-	// Send sends copies to a member that may know the targets: of one object, or of up to plan.MaxSent objects of at
-	// most b3.GroupSize bytes each. It counts bytes by meter. It returns the outcome of each object, or one error for
-	// all.
+	// Send sends copies to a member, with the targets if it may know them: of one object, or of up to plan.MaxSent
+	// objects of at most b3.GroupSize bytes each. It counts bytes by meter. It returns the outcome of each object, or
+	// one error for all.
 	Send func(ctx context.Context, to peer.ID, copies []plan.Told, meter repair.Meter) ([]Sent, error)
 	// Dropping records that this node is about to drop its copy of an object. If it returns an error, the copy
 	// stays; else ended is called with the result.

@@ -225,7 +225,7 @@ func (s *scanner) keepRemoval(ctx context.Context, root b3.Root) error {
 }
 
 // sawAtRest notes a pin of an object that is at rest, and reports whether it is: the pin says what is known, and the
-// object is stored. Proofs that were saved before a restart are taken if the pin is the only target that they know of.
+// object is stored. An object that was kept over a restart is taken if the pin is the only target that it knows of.
 func (s *scanner) sawAtRest(ctx context.Context, p meta.Pin) (bool, error) {
 	origin := s.deps.Self
 	if meta.OfCluster(p.Label) {

@@ -83,11 +83,11 @@ func aboutOf(copies []Copy) (p []byte, n int, err error) {
 	return p, len(w.Copies), nil
 }
 
-// DecodeAbout returns what a member says of the objects of a put. The error is bad_request.
+// DecodeAbout decodes the description of the objects of a put that a member sends. The error is bad_request.
 func DecodeAbout(p []byte, objs []b3.Root) ([]Copy, error) {
 	var w aboutWire
 	if err := wide.Unmarshal(p, &w); err != nil {
-		return nil, status.Errorf(status.BadRequest, "the answer about the objects is malformed: %w", err)
+		return nil, status.Errorf(status.BadRequest, "the description of the objects is malformed: %w", err)
 	}
 	if len(w.Copies) != len(objs) || len(w.Sets) > maxSets {
 		return nil, status.Errorf(status.BadRequest, "%d objects and %d sets are said of %d objects, at most %d sets",
