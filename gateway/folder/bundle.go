@@ -65,8 +65,8 @@ func (b *bundler) node(ctx context.Context, root b3.Root) ([]byte, error) {
 	return p, b.object(n, root, int64(len(p)))
 }
 
-// object writes an object. One that is not here, or has another size, is left out: a client that asks for it alone is
-// told why.
+// object writes an object. An object that is not here, or has another size, is left out: a client that asks for it
+// alone is told why.
 func (b *bundler) object(n uint32, root b3.Root, size int64) error {
 	if p := b.t.Memory(root); p != nil && int64(len(p)) == size && size <= b3.GroupSize {
 		return b.w.Small(n, root, p)

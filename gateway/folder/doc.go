@@ -5,7 +5,7 @@
 //   - The bytes of an archive follow from the address of its directory alone: the order is that of the manifests, there
 //     are no times and no owners, and nothing is compressed.
 //   - The number of entries and their bytes are summed over the manifests and checked before the first byte, each entry
-//     as often as it occurs. So is the denylist, and whether the format can hold each name.
+//     as often as it occurs. The denylist, and whether the format can hold each name, are checked then too.
 //   - Each 64 KiB of a file is proved before it leaves. A file that is not as long as its directory says ends the
 //     answer, which is cut.
 //   - Memory does not grow with the bytes, and with the entries of a zip by 4 bytes each.

@@ -12,7 +12,7 @@ import (
 )
 
 // breaker stops requests to a source that does not work. A source that cannot be reached or answers too late counts
-// each time. One that answers, and fails all the same, may fail for this path alone: then the path counts once in
+// each time. A source that answers, and fails all the same, may fail for this path alone: then the path counts once in
 // Params.BreakerWindow. So the breaker opens if many paths fail, and one bad path, however often it is asked for, shuts
 // no other. Its methods are safe for concurrent use.
 type breaker struct {

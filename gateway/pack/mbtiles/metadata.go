@@ -27,8 +27,8 @@ type metadata struct {
 	minZoom, maxZoom uint8
 }
 
-// metadataSQL reads the rows that are served. Of a value that is too long it reads the length alone, and
-// of a name that is too long nothing. octet_length counts two bytes a character in UTF-16.
+// metadataSQL reads the rows that are served. It reads only the length of a value that is too long, and nothing for a
+// name that is too long. octet_length counts two bytes a character in UTF-16.
 const metadataSQL = `SELECT name, octet_length(value), CASE WHEN octet_length(value) <=
 	CASE name WHEN 'json' THEN ?1 ELSE ?2 END THEN value END FROM metadata
 WHERE CASE WHEN octet_length(name) <= 32 THEN name IN ('name', 'format', 'bounds', 'center', 'minzoom', 'maxzoom',

@@ -102,7 +102,7 @@ type directories struct {
 	loads  map[loadKey]*load
 }
 
-// loadKey tells loads apart. One that reads only what this node has fails where another one asks peers.
+// loadKey tells loads apart. A load that reads only local bytes fails where another one asks peers.
 type loadKey struct {
 	at    section
 	local bool

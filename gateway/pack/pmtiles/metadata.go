@@ -63,7 +63,8 @@ func metadataError(err error) error {
 	return status.Errorf(status.Corrupt, "the metadata of the pack is damaged: %w", err)
 }
 
-// readMembers reads one object, whose kind was peeked. Of two members with one name the last counts.
+// readMembers reads one object, whose kind was peeked. If two members have one name, the last
+// counts.
 func readMembers(d *jsontext.Decoder, info *tile.Info) error {
 	texts := map[string]*string{
 		"name": &info.Name, "description": &info.Description, "attribution": &info.Attribution,

@@ -78,9 +78,9 @@ func openAppend(name string) (file, error) {
 	return os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 }
 
-// recover opens the log after a stop or a crash. It returns the events to record
-// first: what was cut off or found damaged. Of the existing files it changes only
-// an unfinished last line, which it cuts off. A damaged log continues in a new file.
+// recover opens the log after a stop or a crash. It returns the events to record first: what was cut off or found
+// damaged. In the existing files it changes only an unfinished last line, which it cuts off. A damaged log continues in
+// a new file.
 func (c *chain) recover() ([]Event, error) {
 	c.close()
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {

@@ -130,8 +130,8 @@ func parseAddress(s string) (b3.Root, error) {
 	return b3.FromCID(c)
 }
 
-// parse adds the entries of a file to s. A malformed line is bad_request, and the
-// error says its number and what is wrong. So are more than MaxEntries or MaxBytes.
+// parse adds the entries of a file to s. A malformed line is bad_request, and the error names its number and the
+// mistake. More than MaxEntries or MaxBytes are bad_request too.
 func (s *set) parse(file string, r io.Reader) error {
 	b := bufio.NewReaderSize(r, maxLine)
 	for n := 1; ; n++ {
