@@ -73,8 +73,8 @@ type Change struct {
 	Hot bool   // a reload applies it
 }
 
-// Diff lists the keys whose values differ, in the order of Keys. Of an entry that only one of the two has, it lists
-// the keys that differ from those of a new entry.
+// Diff lists the keys whose values differ, in the order of Keys. If only one of the two has an entry, it lists the keys
+// of the entry that differ from those of a new one.
 func Diff(running, next Loaded) (changes []Change) {
 	union := maps.Clone(running.Sources)
 	maps.Copy(union, next.Sources)

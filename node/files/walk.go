@@ -24,11 +24,10 @@ import (
 // argument are added as links. Names and link targets are written in Unicode normal
 // form C. One goroutine walks a Disk.
 //
-// An entry below an argument is bad when no directory can hold it, or get would
-// refuse it. Its name or link target is not UTF-8, or the link leads out of the tree.
-// Or the file cannot be read, or it is a socket, pipe or device. Or its normalised
-// name is that of another entry, or it lies too deep. So is what package homefiles knows:
-// a home directory of a node, a part of one, and a private key.
+// An entry below an argument is bad when no directory can hold it, or get would refuse it. Its name or link target is
+// not UTF-8, or the link leads out of the tree. Or the file cannot be read, or it is a socket, pipe or device. Or its
+// normalised name is that of another entry, or it lies too deep. The files that package homefiles knows are bad too: a
+// home directory of a node, a part of one, and a private key.
 type Disk struct {
 	names []string
 	skip  bool // skip bad entries

@@ -24,8 +24,8 @@ const maxSwarmKey = 1 << 10
 // SwarmKey reads the pre-shared key of a private network from the file at path, in the format of
 // [EncodeSwarmKey] or another of kubo's. An empty path means no private network: SwarmKey returns nil.
 //
-// A file that does not exist, or has any other content, is status.BadRequest. One that other users of
-// the machine can open is status.Forbidden. The errors name the file and the remedy, and never quote it.
+// A file that does not exist, or has any other content, is status.BadRequest. A file that other users of the machine
+// can open is status.Forbidden. The errors name the file and the remedy, and never quote it.
 func SwarmKey(path string) (pnet.PSK, error) {
 	if path == "" {
 		return nil, nil

@@ -13,10 +13,9 @@ import (
 	"allium/protocols/status"
 )
 
-// LoadOrCreateKey returns the Ed25519 identity in the file at path. If there is no
-// file, it creates the directory and a new key, and returns once the file is durable.
-// A crash leaves a whole file or none. Of two processes that create a key at the same
-// time, both get the key of the first.
+// LoadOrCreateKey returns the Ed25519 identity in the file at path. If there is no file, it creates the directory and a
+// new key, and returns once the file is durable. A crash leaves a whole file or none. If two processes create a key at
+// the same time, both get the key of the first.
 //
 // The file is in the format of package keyfile. Its mode is 0600. A file that other
 // users can open is status.Forbidden, and one with any other content is

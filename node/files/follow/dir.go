@@ -35,9 +35,9 @@ type opened struct {
 	staged *staging
 }
 
-// Open opens the directory path, and makes it if there is none. Its ledger is below the directory
-// ledgers; if that is empty, what updates wrote is forgotten at the end. A path that is no directory is a
-// conflict, and so is a symbolic link unless links is true. One that another process follows is busy.
+// Open opens the directory path, and makes it if there is none. Its ledger is below the directory ledgers; if that is
+// empty, what updates wrote is forgotten at the end. A path that is no directory is a conflict, and so is a symbolic
+// link unless links is true. A directory that another process follows is busy.
 func Open(path, ledgers string, links bool) (*Dir, error) {
 	given := filepath.Clean(path)
 	path, err := filepath.Abs(path)

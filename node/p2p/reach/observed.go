@@ -63,7 +63,7 @@ func (o *observers) Notify(manager network.Notifiee) {
 // StopNotify implements network.Network.
 func (o *observers) StopNotify(network.Notifiee) { o.Network.StopNotify(o.told) }
 
-// ended keeps what a peer saw over a connection that has ended. Of one peer's address the latest counts.
+// ended keeps what a peer saw over a connection that has ended. The latest connection from an address counts.
 func (o *observers) ended(c network.Conn, now time.Time) {
 	e := gone{conn: c, to: c.LocalMultiaddr().String(), at: now}
 	from, ok := ipgroup.Address(c.RemoteMultiaddr())

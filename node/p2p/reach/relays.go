@@ -296,7 +296,7 @@ func (k *keeper) settle(r result, now time.Time) {
 	}
 }
 
-// Reserved reports whether the node has a reservation at a relay. One that it gave up counts until it
+// Reserved reports whether the node has a reservation at a relay. A reservation that the node gave up counts until it
 // expires, as the relay keeps it.
 func (s *Service) Reserved(relay peer.ID) bool {
 	k := s.relays

@@ -261,8 +261,8 @@ func (s *Service) Status() Status {
 	}
 }
 
-// Addrs returns the addresses at which a host is announced or listens, each once. Those of its interfaces are
-// not announced on the Internet, and others in the same LAN can dial them.
+// Addrs returns the addresses at which a host is announced or listens, each once. The addresses of its interfaces are
+// not announced on the Internet, but nodes in the same LAN can dial them.
 func Addrs(h host.Host) []ma.Multiaddr {
 	own, err := h.Network().InterfaceListenAddresses()
 	if err != nil {

@@ -140,8 +140,7 @@ func (w *Watch) count() (locals, seeds int) {
 	return locals, seeds
 }
 
-// median returns the median of one or more offsets. Of two in the middle it returns
-// the one nearer to 0.
+// median returns the median of one or more offsets. If two are in the middle, it returns the one nearer to 0.
 func median(offsets []time.Duration) time.Duration {
 	slices.Sort(offsets)
 	low, high := offsets[(len(offsets)-1)/2], offsets[len(offsets)/2]
