@@ -9,9 +9,8 @@
 //
 // # Invariants
 //
-//   - An object is visible if and only if all its bytes are stored and hash to its address.
-//     A deferred object becomes visible when it is durable. Of a partial object, only the groups
-//     that have arrived can be read.
+//   - An object is visible if and only if all its bytes are stored and hash to its address. A deferred object becomes
+//     visible when it is durable. Only the groups of a partial object that have arrived can be read.
 //   - A put that returned without Deferred survives kill -9 and power loss. So does every put
 //     before a Flush that returned nil.
 //   - Bytes leave proved: as [b3.Proved], through a [b3.Reader], or checked whole. An object that

@@ -143,9 +143,9 @@ func (s *Service) Member(p peer.ID) error {
 		"a key of capability.keys, arrived in the last %s", p, s.cfg.Durability.Grace)
 }
 
-// Validate decides whether a message of offer.Topic is relayed and handled. One that no cluster can
-// have sent is an error that counts against its sender. That of another cluster is relayed, as it
-// cannot be read. One of an author that sent another within minGap is ignored.
+// Validate decides whether a message of offer.Topic is relayed and handled. A message that no cluster can have sent is
+// an error that counts against its sender. A message of another cluster is relayed, as it cannot be read. A message of
+// an author that sent another within minGap is ignored.
 func (s *Service) Validate(from peer.ID, data []byte) error {
 	_, _, err := s.open(from, data)
 	if err == nil && from != s.self {

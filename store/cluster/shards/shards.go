@@ -86,8 +86,8 @@ func (s *shards) part(ctx context.Context, stripe, shard int, r b3.Range, wait w
 	return nil, errors.Join(errs, err)
 }
 
-// getFrom gets a range of an object from one of the members that hold a piece. One that does not give it, for another
-// reason than its load, is not asked again. The error is not_found if there is no such member.
+// getFrom gets a range of an object from one of the members that hold a piece. A member that does not give it, for
+// another reason than its load, is not asked again. The error is not_found if there is no such member.
 func (s *shards) getFrom(
 	ctx context.Context, piece plan.Piece, root b3.Root, size int64, r b3.Range, p []byte, wait wait,
 ) error {

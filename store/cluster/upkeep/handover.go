@@ -19,7 +19,7 @@ type Handover struct {
 	Left      int   // of them, that fewer others hold than are asked for, or did not prove since
 	LeftBytes int64 // of these
 	// Stuck objects, of Left, cannot be handed over: too few others hold or take them. First is one of them, with who
-	// could hold it. Of more than maxStuck that are left the others are not looked at.
+	// could hold it. At most maxStuck of the objects that are left are looked at.
 	Stuck  int
 	First  b3.Root
 	Takers plan.Takers

@@ -170,8 +170,8 @@ func (pl *planner) moves(v *plan.View, now time.Time) (sends []planned) {
 	return sends
 }
 
-// planPages asks the planner about objects at rest, a page at a time. Of a page in which none has anything to do, it
-// looks at none. A whole tick counts all of them.
+// planPages asks the planner about objects at rest, a page at a time. It skips a page in which no object has anything
+// to do. A whole tick counts all of them.
 func (pl *planner) planPages(v *plan.View, now time.Time, draining time.Time, whole bool, do *todo) (sum Sum) {
 	first := rand.IntN(pages)
 	left := false

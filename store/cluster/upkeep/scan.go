@@ -266,7 +266,7 @@ func (s *scanner) sawAtRest(ctx context.Context, p meta.Pin) (bool, error) {
 	return rests, nil
 }
 
-// dropStranger removes the target of an origin that is no member. Those of members have its place.
+// dropStranger removes the target of an origin that is no member. The targets of members take its place.
 func (s *scanner) dropStranger(ctx context.Context, p meta.Pin) error {
 	id, err := peer.Decode(meta.Origin(p.Label))
 	if err != nil {

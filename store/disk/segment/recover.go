@@ -24,9 +24,9 @@ import (
 // everything that was acknowledged, and possibly readable records of a torn batch that was
 // not.
 //
-// Only a torn batch may be incomplete without a damage report. It is the last batch of the
-// log and behind the watermark. Any other place where no record parses is damage. So is a
-// segment that is missing, or shorter than the index or the next segment says.
+// Only a torn batch may be incomplete without a damage report. It is the last batch of the log and behind the
+// watermark. Any other place where no record parses is damage. A segment that is missing, or shorter than the index or
+// the next segment says, is damage too.
 type recovery struct {
 	s          *Log
 	ctx        context.Context // of the opening
