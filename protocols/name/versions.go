@@ -43,8 +43,8 @@ type Versions struct {
 // the slice.
 func (v Versions) Records() []Signed { return v.records }
 
-// Current returns the record in force. Of two that equivocate it is the one with the lower
-// value in byte order, which is the same on every node.
+// Current returns the record in force. If two records equivocate, it is the one with the lower value in byte order,
+// which is the same on every node.
 func (v Versions) Current() (Signed, bool) {
 	if len(v.records) == 0 {
 		return Signed{}, false
@@ -63,9 +63,8 @@ func (v Versions) Seq() uint64 {
 	return v.records[0].Seq
 }
 
-// Add returns v with r, and how r relates to what v had: Newer if v was empty. Of records with
-// one seq and value, the one that lives longer stays. Of more than two values with one seq, the
-// lowest two in byte order stay.
+// Add returns v with r, and how r relates to what v had: Newer if v was empty. If two records have one seq and value,
+// the one that lives longer stays. If more than two values have one seq, the lowest two in byte order stay.
 func (v Versions) Add(r Signed) (Versions, Relation) {
 	rel := Newer
 	for i, old := range v.records {

@@ -17,8 +17,8 @@
 //   - Everything that a message took is released exactly once: the worker when the response
 //     begins, the rest when the handler reads the next message or returns. A handler that
 //     closed or reset its stream counts as working until it returns.
-//   - The account of a peer with requests in flight is never forgotten. Of the others, the
-//     4,096 most recently used are remembered.
+//   - The account of a peer with requests in flight is never forgotten. The 4,096 most recently used of the other
+//     accounts are remembered.
 //
 // One message: kad-dht reads from its stream. The guard reads the message's length and
 // refuses one that is too long before it allocates. It admits the message ([Guard.Admit]),

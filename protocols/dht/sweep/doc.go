@@ -25,8 +25,8 @@
 // later.
 //
 // One cycle: [Sweep.Run] lists the roots and starts the library. The library asks for the peers
-// closest to this node until there are any (after 0.1 s, doubling up to a minute). It estimates
-// how many bits of prefix hold K peers, schedules the regions that have keys, and publishes
-// those without a success in the last interval. From then on each region has its time in the
-// cycle. One that fails is tried again every five minutes.
+// closest to this node until there are any (after 0.1 s, doubling up to a minute). It estimates how
+// many bits of prefix hold K peers, schedules the regions that have keys, and publishes those
+// without a success in the last interval. From then on each region has its time in the cycle. A
+// region that fails is tried again every five minutes.
 package sweep
