@@ -17,8 +17,8 @@ import (
 // connected is a [Finder] that asks connected peers whether they have an object, one `have` each,
 // before it asks the DHT.
 //
-//   - The likeliest connectedAtOnce peers are asked at once. One that has answered, or has not within
-//     Config.HedgeAfter, is followed by the next, and there are at most maxConnected in a lookup.
+//   - The likeliest connectedAtOnce peers are asked at once. When a peer has answered, or has not within
+//     Config.HedgeAfter, the next one is asked, at most maxConnected in a lookup.
 //   - The DHT is asked connectedLead later, or when all have answered that they do not have it. A fresh
 //     search needs the DHT in any case and asks it at once.
 //   - When the DHT has answered, peers get connectedLead more. So a lookup of what nobody has lasts at

@@ -78,8 +78,8 @@ func (p *Pool) Get(ctx context.Context, id peer.ID, req object.GetRequest, sink 
 	return err
 }
 
-// Held asks a peer how much it has of root, and which of the groups [from, to) if it is a part. One that does not know
-// the question has no groups to offer.
+// Held asks a peer how much it has of root, and which of the groups [from, to) if it is a part. A peer that does not
+// know the question has no groups to offer.
 func (p *Pool) Held(ctx context.Context, id peer.ID, root b3.Root, from, to int64) (b3.Presence, []byte, error) {
 	asking, cancel := context.WithTimeout(ctx, p.cfg.Load().StallTimeout)
 	defer cancel()

@@ -85,7 +85,7 @@ func (d *driver) question(id schedule.ProviderID, from int64) {
 	})
 }
 
-// hear takes the answer to a question. One that has nothing to offer is not asked again.
+// hear takes the answer to a question. A peer that has nothing to offer is not asked again.
 func (d *driver) hear(h heard) {
 	answer := schedule.Holding{Failed: h.err != nil, Presence: h.have, Groups: h.groups}
 	if !d.m.Heard(d.now(), h.by, answer) {

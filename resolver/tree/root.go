@@ -23,7 +23,7 @@ type rootSink struct {
 }
 
 // rootHead is the number of bytes of a root that are asked for with the proof of its size. Most directories have no
-// more. Of a file, which is fetched another way, not much more than them comes for nothing, also over a slow link.
+// more. If the root is a file, which is fetched another way, few bytes are sent in vain, also over a slow link.
 const rootHead = 2 * b3.GroupSize
 
 // errLarge ends an answer that is too large for a manifest.

@@ -2,9 +2,8 @@
 //
 // Invariants:
 //
-//   - A record is verified before it comes here. Of a name the record with the highest
-//     sequence number counts. [Names] never goes back behind the highest that it remembers,
-//     whatever a later lookup returns.
+//   - A record is verified before it comes here. The record of a name with the highest sequence number counts. [Names]
+//     never goes back behind the highest that it remembers, whatever a later lookup returns.
 //   - Two values that a zone signed with one sequence number are no answer, but the error
 //     equivocation, which shows both.
 //   - A record is remembered for its TTL ± 10 %, and never past its not_after as a fresh one.

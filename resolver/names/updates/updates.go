@@ -162,9 +162,9 @@ func (u *Updates) full() error {
 	return status.BusyError(status.Busy, u.usage.Refuse())
 }
 
-// Validate decides whether a message that a peer sent is relayed and used. A message that is no valid record
-// is an error that counts against the peer; one that comes too soon, or is too old, is ignored. Of those that
-// come too soon the newest is held back.
+// Validate decides whether a message that a peer sent is relayed and used. A message that is no valid record is an
+// error that counts against the peer. A record that comes too soon, or is too old, is ignored. The newest record that
+// came too soon is held back.
 func (u *Updates) Validate(via peer.ID, data []byte) error {
 	rec, err := name.Open(data, u.deps.Now())
 	if err != nil {
