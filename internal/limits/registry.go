@@ -37,7 +37,7 @@ type Info struct {
 	Policy   string `json:"policy"` // what happens when it is full, for people
 	Path     string `json:"path"`   // producer → consumer
 
-	// Each names the holders of the limits of a family, such as "peer". Then Capacity is that of each member, and
+	// Each says what each member of a family belongs to, such as "peer". Then Capacity is that of each member, and
 	// Current and Peak are those of the fullest. Members is how many are in use, 0 where that is not counted.
 	Each    string `json:"each,omitempty"`
 	Members int64  `json:"members,omitempty"`

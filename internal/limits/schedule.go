@@ -4,11 +4,10 @@ package limits
 // wait. Each key has a keyQueue, which is made on demand and dropped when nothing of
 // the key waits or runs.
 //
-// Invariants: items of a key leave in the order in which they came. A key starts
-// another item only while it runs fewer items than there are free workers, so some
-// workers stay free for keys that come later. Of the keys that may start an item,
-// the one that runs the fewest is next, and keys that run equally many take turns.
-// The time that a method takes does not depend on the number of keys.
+// Invariants: items of a key leave in the order in which they came. A key starts another item only while it runs fewer
+// items than there are free workers, so some workers stay free for keys that come later. The next key is the one that
+// runs the fewest items, among those that may start one. Keys that run equally many take turns. The time that a method
+// takes does not depend on the number of keys.
 type schedule[K comparable, T any] struct {
 	capacity int // bound of waiting
 	workers  int // bound of running

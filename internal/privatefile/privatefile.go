@@ -17,10 +17,9 @@ const (
 	NoWrites fs.FileMode = 0o022 // other users may read it
 )
 
-// Read returns at most limit+1 bytes of a file, never nil. More than limit bytes tell
-// the caller that the file is too long. A file that does not exist is fs.ErrNotExist.
-// One that is not a regular file is status.Corrupt. One that grants other users a
-// permission in refused is status.Forbidden. The errors name the file and the remedy.
+// Read returns at most limit+1 bytes of a file, never nil. More than limit bytes tell the caller that the file is too
+// long. A file that does not exist is fs.ErrNotExist. A name of another kind of file is status.Corrupt. A file that
+// grants other users a permission in refused is status.Forbidden. The errors name the file and the remedy.
 func Read(name string, limit int64, refused fs.FileMode) ([]byte, error) {
 	info, err := os.Stat(name) // opening a pipe would block
 	if err != nil {
