@@ -145,9 +145,8 @@ func (a *App) HomePath() (string, error) {
 	return filepath.Abs(home)
 }
 
-// HomeDir returns the absolute path of the home directory. One that does not exist is not_found, and one
-// of another user is forbidden: no command makes a home by mistake, or writes files that the owner's node
-// cannot open.
+// HomeDir returns the absolute path of the home directory. A directory that does not exist is not_found, and one of
+// another user is forbidden: no command makes a home by mistake, or writes files that the owner's node cannot open.
 func (a *App) HomeDir() (string, error) {
 	home, err := a.HomePath()
 	if err != nil {

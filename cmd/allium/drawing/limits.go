@@ -11,8 +11,8 @@ import (
 	"allium/gateway/api"
 )
 
-// SortLimits sorts limits by how full they are, the fullest first. Of those that are as full, the one that
-// refused more is first.
+// SortLimits sorts limits by how full they are, the fullest first. If two are as full, the one that refused more is
+// first.
 func SortLimits(limits []api.Limit) {
 	slices.SortStableFunc(limits, func(a, b api.Limit) int {
 		return cmp.Or(cmp.Compare(share(b), share(a)), cmp.Compare(b.Rejected, a.Rejected), cmp.Compare(a.Name, b.Name))
