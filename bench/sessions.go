@@ -53,9 +53,8 @@ var manyLimits = []string{
 	"ALLIUM_SESSION__IDLE_TIMEOUT=24h",
 }
 
-// benchSessions opens a session with a node from each of many identities over
-// loopback TCP, and lets each ask now and then. Of the requests, half are PING
-// and half of a protocol that the node does not serve: a whole way through the
+// benchSessions opens a session with a node from each of many identities over loopback TCP, and lets each ask now and
+// then. Half of the requests are PING, and half of a protocol that the node does not serve: a whole way through the
 // session and back.
 func benchSessions(ctx context.Context, s *settings) (_ []row, err error) {
 	var (
