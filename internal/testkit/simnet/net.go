@@ -56,6 +56,8 @@ func (n *Net) Add(key crypto.PrivKey, ip string, opts ...libp2p.Option) host.Hos
 	h, err := libp2p.New(append(opts, libp2p.Identity(key),
 		libp2p.ListenAddrStrings(fmt.Sprintf("/ip4/%s/udp/8000/quic-v1", ip)),
 		simlibp2p.QUICSimnet(n.net, simnet.NodeBiDiLinkSettings{Downlink: link, Uplink: link}),
+		// There is no TCP beside QUIC, so nothing is won by not dialling for a while when all of it fails.
+		libp2p.UDPBlackHoleSuccessCounter(nil),
 		libp2p.DisableIdentifyAddressDiscovery(),
 		libp2p.DisableMetrics(), libp2p.ForceReachabilityPublic(),
 		libp2p.ResourceManager(&network.NullResourceManager{}))...)
