@@ -5,6 +5,8 @@
 //
 //   - Nothing runs before [Builder.Build].
 //   - Every limit of the host comes from [Config] or stands in limits.go.
+//   - At most maxUnsent bytes of one TCP connection, and small writes beside, wait for its socket. Further writes wait
+//     until their deadline.
 //   - The host listens on every configured address, except on QUIC addresses in a private
 //     network. Otherwise Build fails and leaves nothing running.
 //   - Closing the host and then calling [Builder.Wait] ends every goroutine that Build

@@ -187,7 +187,7 @@ func (b *Builder) options() []libp2p.Option {
 	opts := []libp2p.Option{
 		libp2p.Identity(b.deps.Key),
 		libp2p.UserAgent("allium/" + b.deps.Version),
-		libp2p.Muxer(yamux.ID, &mux),
+		libp2p.Muxer(yamux.ID, newBoundedMuxer(&mux, int64(c.MaxConns), b.deps.Limits)),
 		libp2p.Transport(tcp.NewTCPTransport),
 		libp2p.WithDialTimeout(c.DialTimeout),
 		libp2p.SwarmOpts(swarm.WithDialRanker(rankDials)),
