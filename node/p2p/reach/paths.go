@@ -31,6 +31,19 @@ func (s *Service) Paths() (udp, ipv6 *swarm.BlackHoleSuccessCounter) {
 	return s.paths.udp, s.paths.ipv6
 }
 
+// blocked is the state of a counter that lets one dial in pathTries through. The library names it in text alone.
+const blocked = "Blocked"
+
+// forget forgets the failures of the paths that count as shut. While no connection passes at all, the Internet is away,
+// which says nothing of one path: a node whose peers have QUIC alone would be alone for minutes after it is back.
+func (p paths) forget() {
+	for _, c := range []*swarm.BlackHoleSuccessCounter{p.udp, p.ipv6} {
+		if c.State().String() == blocked {
+			c.RecordResult(true) // begins anew
+		}
+	}
+}
+
 // connected notes that a connection passed.
 func (p paths) connected(c network.Conn) {
 	if !isPublic(c) {

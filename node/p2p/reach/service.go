@@ -201,6 +201,9 @@ func (s *Service) loop(ctx context.Context, emitter event.Emitter) {
 		s.observers.Load().expire(now)
 		s.relays.step(s.needsRelay(), now)
 		s.update(emitter, now)
+		if s.lastPublic.Before(now) { // there is no connection now
+			s.paths.forget()
+		}
 		timer.Reset(max(lookGap, min(lookEvery, s.relays.next(now))))
 		if !pause(ctx, lookGap) {
 			return
