@@ -50,6 +50,9 @@ func (o *Object) Answered(id ID, a Answer, piece Piece, p Params, now time.Time)
 			s.told = 0
 		}
 		s.proof, s.told = absent, min(s.told, toldBefore)
+		if s.none = !o.lacks.IsZero() && !asked.Before(o.lacks); !s.none && !o.lacks.IsZero() {
+			s.due = now
+		}
 	case Busy:
 		wait := p.Tick
 		if o.Awaited {

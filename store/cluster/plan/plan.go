@@ -47,6 +47,7 @@ type Action struct {
 type search struct {
 	swept time.Time // when the latest member was asked in turn
 	poll  poll
+	lacks time.Time // since when the object cannot be read from the copies that count; zero: it can
 }
 
 // poll is the progress of asking the members for an object since copies are missing.
@@ -134,6 +135,13 @@ func (pl *planning) look() {
 	pl.candidates()
 	short := pl.covered < pl.want
 	lacks := short && !pl.readable(pl.holders)
+	switch {
+	case !lacks:
+		pl.lacks = time.Time{}
+	case pl.lacks.IsZero():
+		pl.lacks = pl.now
+		pl.doubt(pl.now)
+	}
 	if lacks || short && !pl.Awaited {
 		pl.ask(!lacks)
 	}

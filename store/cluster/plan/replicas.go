@@ -44,6 +44,7 @@ type replica struct {
 	proof   proof
 	piece   Piece // that it proved last
 	claimed bool  // it was absent and seems to hold a copy now, and has not answered since
+	none    bool  // it said that it has none to a challenge since search.lacks
 	attempts
 	id    ID
 	at    time.Time // of the challenge that it proved last
@@ -148,6 +149,15 @@ func (r *replicas) askAgain(due time.Time) {
 	for i := range r.seen {
 		if s := &r.seen[i]; s.proof == leaving {
 			s.proof, s.due, s.first = unknown, due, time.Time{}
+		}
+	}
+}
+
+// doubt has those challenged again now that said that they have no copy. Each may have got one since.
+func (r *replicas) doubt(now time.Time) {
+	for i := range r.seen {
+		if s := &r.seen[i]; s.proof == absent {
+			s.none, s.due = false, now
 		}
 	}
 }

@@ -70,15 +70,15 @@ func (m Moment) coming() (n int) {
 }
 
 // unread returns the standing of an object that cannot be read from what is known: Checking until all members that are
-// present have answered, and its origins and those without a copy were told of it. Those may have removed their
-// targets, or find that they have a copy.
+// present have answered since then, and its origins and those without a copy were told of it. Those may have removed
+// their targets, or find that they have a copy.
 func (m Moment) unread() Standing {
-	if m.poll.view != m.v.version || !m.poll.done {
+	if m.poll.view != m.v.version || !m.poll.done || m.lacks.IsZero() {
 		return Checking
 	}
 	for i := range m.seen {
 		s := &m.seen[i]
-		waits := s.claimed || s.told == 0 && (s.proof == absent || m.asks(s.id))
+		waits := s.claimed || s.proof == absent && !s.none || s.told == 0 && (s.proof == absent || m.asks(s.id))
 		if s.open(m) || waits && s.late == 0 && m.v.present(s.id) {
 			return Checking
 		}
@@ -87,8 +87,8 @@ func (m Moment) unread() Standing {
 		x := &m.v.members[i]
 		s := m.replica(x.ID)
 		switch {
-		case x.ID == m.v.Self, s != nil && s.proof == absent:
-		case x.Gone, s != nil && s.proof == unknown:
+		case x.ID == m.v.Self, s != nil && s.proof == absent && s.none:
+		case x.Gone, s != nil && (s.proof == unknown || s.proof == absent):
 			return Unreachable
 		}
 	}

@@ -275,3 +275,62 @@ func TestLostIsAskedAgain(t *testing.T) {
 	answer(Proved)
 	want("when that holds one", AtRisk)
 }
+
+// TestOldAnswersLoseNothing: an object is lost once each member said that it holds none after the last copies went.
+// What it said before, and its answer to a challenge that was sent before, are not enough: it may have got one since.
+func TestOldAnswersLoseNothing(t *testing.T) {
+	t.Parallel()
+	p, now := DefaultParams(), time.Unix(1_700_000_000, 0)
+	v := NewView("member-0", members(3, 3), false)
+	o := NewObject(number(1), 100, now)
+	o.Own = Shard(0)
+	o.Ask("member-0", meta.Target{Data: 2, Parity: 1, Seq: 1}, now)
+	now = now.Add(2 * p.Grace)
+	// plan returns the members that are challenged now, and ends all other actions.
+	plan := func() (asked []ID) {
+		now = now.Add(p.Tick)
+		for _, a := range o.At(v, p, now).Plan() {
+			switch a.Kind {
+			case Challenge:
+				asked = append(asked, a.To)
+			case Tell:
+				o.TellEnded(a.To, a.Version, true)
+			case Send:
+				o.Sent(a.To, false, p, now)
+			}
+		}
+		return asked
+	}
+	want := func(when string, want ...Standing) {
+		t.Helper()
+		if s := o.At(v, p, now).Standing(); !slices.Contains(want, s) {
+			t.Fatalf("%s: %s, want %v", when, s, want)
+		}
+	}
+	if asked := plan(); len(asked) != 2 {
+		t.Fatalf("%v are asked", asked)
+	}
+	o.Answered("member-1", Proved, Shard(1), p, now)
+	o.Answered("member-2", Absent, Whole, p, now)
+	for range 5 {
+		plan()
+	}
+	want("a shard is missing", Checking, AtRisk)
+	now = now.Add(p.AuditPeriod)
+	if asked := plan(); len(asked) != 2 {
+		t.Fatalf("%v are asked after a time", asked)
+	}
+	o.Answered("member-1", Absent, Whole, p, now)
+	want("a second one is, before the next plan", Checking)
+	if asked := plan(); !slices.Equal(asked, []ID{"member-1"}) {
+		t.Fatalf("%v are asked when the object cannot be read", asked)
+	}
+	o.Answered("member-1", Absent, Whole, p, now)
+	o.Answered("member-2", Absent, Whole, p, now) // to the challenge from before
+	want("an answer is old", Checking)
+	if asked := plan(); !slices.Equal(asked, []ID{"member-2"}) {
+		t.Fatalf("%v are asked again", asked)
+	}
+	o.Answered("member-2", Absent, Whole, p, now)
+	want("all have answered", Lost)
+}
