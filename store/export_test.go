@@ -42,7 +42,7 @@ func ForgetClose(t testing.TB, fs vfs.FS, dir string) {
 	x, err := tables.Open(tables.Options{FS: fs, Dir: fs.PathJoin(dir, fsys.DirIndex), Cache: 1 << 20, Files: 64,
 		Log: slog.New(slog.DiscardHandler)})
 	if err == nil {
-		err = errors.Join(x.DropClean(), x.Close())
+		err = errors.Join(x.Clean.Drop(), x.Close())
 	}
 	if err != nil {
 		t.Fatal(err)

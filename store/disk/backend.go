@@ -185,7 +185,7 @@ func (d *Backend) Close() error {
 		err = e
 	}
 	if summary, ok := d.segments.EncodeTotals(); ok && err == nil {
-		err = d.index.SetClean(summary)
+		err = d.index.Clean.Set(summary, true)
 		if status.Of(err) == status.NoSpace {
 			d.log.Warn("the disk is full; the next start reads the end of the log again", "err", err)
 			err = nil
@@ -362,11 +362,12 @@ func (d *Backend) Free() (free, coming int64, known bool) {
 
 // ScrubState implements scrub.Place.
 func (d *Backend) ScrubState() ([]byte, error) {
-	return d.index.ScrubState()
+	v, _, err := d.index.Scrub.Get()
+	return v, err
 }
 
 // SetScrubState implements scrub.Place.
-func (d *Backend) SetScrubState(v []byte) error { return d.index.SetScrubState(v) }
+func (d *Backend) SetScrubState(v []byte) error { return d.index.Scrub.Set(v, false) }
 
 // Away implements the backend of a store.
 func (d *Backend) Away() error {

@@ -53,7 +53,7 @@ func (d *Backend) openAt(ctx context.Context) (err error) {
 		return err
 	}
 	if fresh {
-		if err := d.index.SetLogComplete(true); err != nil {
+		if err := d.index.LogComplete.Set(nil, true); err != nil {
 			return err
 		}
 		if err := d.dir.writeFormat(); err != nil {
@@ -161,7 +161,7 @@ func (d *Backend) replaceIndex(why error) error {
 	if d.index, err = d.indexIn(dir, true); err != nil {
 		return indexError(dir, err)
 	}
-	if err := d.index.SetLogComplete(false); err != nil {
+	if err := d.index.LogComplete.Set(nil, false); err != nil {
 		return err
 	}
 	reason := fmt.Sprintf("the index is rebuilt from the log: %v", why)
@@ -211,7 +211,7 @@ func (d *Backend) recover(ctx context.Context, isNew bool) error {
 			return err
 		}
 	}
-	if err := d.index.DropClean(); err != nil { // also one of an older format
+	if err := d.index.Clean.Drop(); err != nil { // also one of an older format
 		return err
 	}
 	return d.segments.FinishOpen()
@@ -253,11 +253,11 @@ func (d *Backend) wasClean() (bool, error) {
 	if _, known, err := d.index.Segments(); !known {
 		if err == nil { // the store is older than format 3, or the index is new
 			// Drop the mark now: after a crash during recovery it would be wrong.
-			err = d.index.DropClean()
+			err = d.index.Clean.Drop()
 		}
 		return false, err
 	}
-	v, ok, err := d.index.Clean()
+	v, ok, err := d.index.Clean.Get()
 	if ok {
 		err = d.segments.RestoreTotals(v)
 	}

@@ -25,7 +25,8 @@ func (d *Backend) ForgetPin(root b3.Root, label string) (bool, error) {
 
 // Pin implements the backend of a store.
 func (d *Backend) Pin(root b3.Root, label string) (meta.Pin, bool, error) {
-	return d.index.Pin(root, label)
+	p, _, ok, err := d.index.Pin(root, label)
+	return p, ok, err
 }
 
 // Pins implements the backend of a store.

@@ -76,7 +76,7 @@ func (s *segments) FetchSegments(ctx context.Context) (fetched int64, err error)
 			}
 			fetched++
 		}
-		if err := s.index.SetShipped(num, f.shipped(), false); err != nil {
+		if err := s.index.Shipped(num).Set(f.shipped().Encode(), false); err != nil {
 			return fetched, err
 		}
 	}

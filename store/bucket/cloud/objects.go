@@ -74,11 +74,11 @@ func (o *objects) Lacks(ctx context.Context, root b3.Root) bool {
 
 // cancelRemoval takes root off the list of objects to delete. The caller has claimed root.
 func (o *objects) cancelRemoval(root b3.Root) error {
-	if ok, err := o.index.HasBucketRemoval(root); !ok {
+	if ok, err := o.index.BucketRemovals.Has(root); !ok {
 		return err
 	}
 	o.pending.Add(-1)
-	return o.index.DropBucketRemoval(root)
+	return o.index.BucketRemovals.Drop(root)
 }
 
 // putFile puts size bytes of r under key. Unless replace is set, an object of that size that
@@ -128,7 +128,7 @@ const (
 // the list is empty or a deletion fails. An object that could not be deleted stays on the list.
 func (o *objects) deleteRemoved(ctx context.Context) {
 	for ctx.Err() == nil {
-		page, err := o.index.BucketRemovals(removedPage)
+		page, err := o.index.BucketRemovals.First(removedPage)
 		if err == nil && len(page) > 0 {
 			err = o.deletePage(ctx, page)
 		}
@@ -159,7 +159,7 @@ func (o *objects) deleteObject(ctx context.Context, root b3.Root) error {
 		return err
 	}
 	defer release()
-	if ok, err := o.index.HasBucketRemoval(root); !ok {
+	if ok, err := o.index.BucketRemovals.Has(root); !ok {
 		return err
 	}
 	for _, kind := range []string{objectPrefix, outboardPrefix} {
@@ -168,12 +168,12 @@ func (o *objects) deleteObject(ctx context.Context, root b3.Root) error {
 		}
 	}
 	o.pending.Add(-1)
-	return o.index.DropBucketRemoval(root)
+	return o.index.BucketRemovals.Drop(root)
 }
 
 // countRemovals adds the length of the list of objects to delete to pending, at the start.
 func (o *objects) countRemovals() error {
-	n, err := o.index.CountBucketRemovals()
+	n, err := o.index.BucketRemovals.Count()
 	o.pending.Add(n)
 	return err
 }

@@ -50,7 +50,7 @@ func (s *segments) Ship(ctx context.Context, log Log) {
 }
 
 // HasSegment reports whether a part of a segment, or all of it, was shipped.
-func (s *segments) HasSegment(num uint64) (bool, error) { return s.index.IsShipped(num) }
+func (s *segments) HasSegment(num uint64) (bool, error) { return s.index.Shipped(num).Has() }
 
 // ship ships each segment up to the watermark and then deletes retired segments.
 func (s *segments) ship(ctx context.Context, log Log) error {
@@ -137,7 +137,8 @@ func (s *segments) shipOne(
 	if err := s.bucket.Put(ctx, s.wholeKey(num), f, info.Size(), false); err != nil {
 		return err
 	}
-	if err := s.index.SetShipped(num, tables.Shipped{Whole: true, End: info.Size()}, true); err != nil {
+	whole := tables.Shipped{Whole: true, End: info.Size()}
+	if err := s.index.Shipped(num).Set(whole.Encode(), true); err != nil {
 		return err
 	}
 	return s.deleteParts(ctx, num)
@@ -160,7 +161,7 @@ func (s *segments) shipPart(ctx context.Context, f io.ReaderAt, num uint64, was 
 	if err := s.bucket.Put(ctx, s.partKey(num, was.End), part, part.Size(), false); err != nil {
 		return err
 	}
-	return s.index.SetShipped(num, now, true)
+	return s.index.Shipped(num).Set(now.Encode(), true)
 }
 
 // retire deletes a segment from the bucket, and then its entry from the index.
@@ -173,7 +174,7 @@ func (s *segments) retire(ctx context.Context, num uint64, whole bool) error {
 	if err := s.deleteParts(ctx, num); err != nil {
 		return err
 	}
-	return s.index.DropShipped(num)
+	return s.index.Shipped(num).Drop()
 }
 
 // deleteParts deletes all parts of a segment from the bucket.

@@ -96,7 +96,7 @@ func (f *Files) Recover(clean bool) error {
 	if err := f.unlinkAll(); err != nil {
 		return err
 	}
-	pending, err := f.index.MayHaveOrphans()
+	pending, err := f.index.Orphans.Has()
 	if err != nil || clean && !pending {
 		return err
 	}

@@ -67,7 +67,7 @@ func (o *orphans) find() error {
 			if len(o.list) == maxOrphans {
 				o.logger.Warn("obj/ has more files without a record; the next start looks at the others",
 					"files", maxOrphans)
-				return o.index.SetOrphans()
+				return o.index.Orphans.Set(nil, false)
 			}
 			o.list = append(o.list, *x)
 		}
@@ -75,7 +75,7 @@ func (o *orphans) find() error {
 	if len(o.list) == 0 {
 		return nil
 	}
-	return o.index.SetOrphans()
+	return o.index.Orphans.Set(nil, false)
 }
 
 // addOrphan adds a file to found, unless it belongs to a visible object or does not
@@ -125,7 +125,7 @@ func (o *orphans) adoptAll(ctx context.Context, opened <-chan struct{}) {
 	}
 	o.logger.Info("files without a record were checked", "files", len(o.list), "objects", adopted)
 	if len(o.list) < maxOrphans {
-		if err := o.index.DropOrphans(); err != nil {
+		if err := o.index.Orphans.Drop(); err != nil {
 			o.logger.Warn("the next start checks files without a record again", "err", err)
 		}
 	}

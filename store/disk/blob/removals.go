@@ -105,7 +105,7 @@ func (r *removals) Forget() error {
 // unlinkAll finishes the removals that have a key in the index, when the store opens.
 func (r *removals) unlinkAll() error {
 	for more := true; more; {
-		roots, err := r.index.FileRemovals(meta.PageSize)
+		roots, err := r.index.FileRemovals.First(meta.PageSize)
 		if err != nil {
 			return err
 		}

@@ -163,7 +163,7 @@ func (s *Log) FinishOpen() error {
 		}
 	}
 	signal(s.wakeCompactor)
-	if whole, err := s.index.LogComplete(); whole || err != nil {
+	if whole, err := s.index.LogComplete.Has(); whole || err != nil {
 		return err
 	}
 	m := &mover{submit: s.commitDirectly, maxBytes: moveBatch / 2}
@@ -187,7 +187,7 @@ func (s *Log) FinishOpen() error {
 	if err != nil {
 		return fmt.Errorf("bring the store to format %d: %w", codec.Version, err)
 	}
-	return s.index.SetLogComplete(true)
+	return s.index.LogComplete.Set(nil, true)
 }
 
 // Segments returns the segments of the log, each with the offset behind its last record, or

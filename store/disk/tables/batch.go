@@ -13,53 +13,29 @@ import (
 // Batch collects changes of the index that take effect together, in Apply. It is not safe
 // for concurrent use. The caller calls Apply or Close.
 type Batch struct {
-	index   *Index
+	view    // the index, overlaid with changes in a reading batch
+	db      *database
 	changes *pebble.Batch
-	reader  pebble.Reader // the index, overlaid with changes in a reading batch
 }
 
 // NewBatch returns an empty batch. Its reads see the index without the batch's changes.
-func (x *Index) NewBatch() *Batch { return &Batch{index: x, changes: x.db.NewBatch(), reader: x.db} }
+func (x *Index) NewBatch() *Batch { return &Batch{view{x.db}, x.database, x.db.NewBatch()} }
 
 // NewReadingBatch returns an empty batch whose reads see the batch's own changes.
 func (x *Index) NewReadingBatch() *Batch {
 	b := x.db.NewIndexedBatch()
-	return &Batch{index: x, changes: b, reader: b}
+	return &Batch{view{b}, x.database, b}
 }
 
 // Apply writes and closes the batch. With sync, it and everything applied before are
 // durable.
-func (b *Batch) Apply(sync bool) error { return b.index.apply(b.changes, sync) }
+func (b *Batch) Apply(sync bool) error { return b.db.apply(b.changes, sync) }
 
 // Close discards a batch that is not applied.
 func (b *Batch) Close() { _ = b.changes.Close() } // frees memory
 
 // Size returns the size of the changes in bytes.
 func (b *Batch) Size() int { return b.changes.Len() }
-
-// Get returns the entry of root. The result is false when there is no such object.
-func (b *Batch) Get(root b3.Root) (meta.Entry, bool, error) { return getFrom(b.reader, root) }
-
-// Pin returns a pin and the segment of its record.
-func (b *Batch) Pin(root b3.Root, label string) (p meta.Pin, seg uint64, ok bool, err error) {
-	return pinFrom(b.reader, root, label)
-}
-
-func pinFrom(r pebble.Reader, root b3.Root, label string) (p meta.Pin, seg uint64, ok bool, err error) {
-	key := pinKey(root, label)
-	v, done, ok, err := readFrom(r, key)
-	if !ok {
-		return meta.Pin{}, 0, false, err
-	}
-	p, seg, err = decodePin(key, v)
-	_ = done.Close() // frees memory
-	return p, seg, err == nil, err
-}
-
-// FileRemoval returns the number of the removal of root while its files may still exist.
-func (b *Batch) FileRemoval(root b3.Root) (n uint64, ok bool, err error) {
-	return fileRemovalFrom(b.reader, root)
-}
 
 // SetEntry enters an object. For a large one it drops the notes that its files, or its
 // bytes in the bucket, are to be deleted.

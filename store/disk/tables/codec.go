@@ -77,6 +77,23 @@ func appendEntry(p []byte, e meta.Entry) []byte {
 	return binary.AppendUvarint(p, uint64(e.Off))
 }
 
+// decodeRootKey returns the root of a key that has nothing else.
+func decodeRootKey(key []byte) (b3.Root, error) {
+	if len(key) != 1+b3.Size {
+		return b3.Root{}, fmt.Errorf("the index key % x %w", meta.Excerpt(key), ErrMalformed)
+	}
+	return b3.Root(key[1:]), nil
+}
+
+// decodeObject decodes an object's key and value.
+func decodeObject(key, value []byte) (meta.Entry, error) {
+	root, err := decodeRootKey(key)
+	if err != nil {
+		return meta.Entry{}, err
+	}
+	return decodeEntry(root, value)
+}
+
 // decodeEntry reverses appendEntry. It accepts the values of format 1 too.
 func decodeEntry(root b3.Root, p []byte) (meta.Entry, error) {
 	bad := func() (meta.Entry, error) {
@@ -112,13 +129,27 @@ func decodeEntry(root b3.Root, p []byte) (meta.Entry, error) {
 }
 
 // decodeUse decodes the last use of an object, a uvarint.
-func decodeUse(p []byte) (meta.Second, error) {
+func decodeUse(_, p []byte) (meta.Second, error) {
 	rest := p
 	var v uint64
 	if !meta.Uvarint(&rest, &v) || len(rest) != 0 || v > math.MaxUint32 {
 		return 0, fmt.Errorf("the index entry of a use %w: % x", ErrMalformed, meta.Excerpt(p))
 	}
 	return meta.Second(v), nil
+}
+
+// decodeNumber decodes the number of a removal.
+func decodeNumber(_, p []byte) (uint64, error) {
+	if len(p) != 8 {
+		return 0, fmt.Errorf("the index entry of a removal %w: % x", ErrMalformed, meta.Excerpt(p))
+	}
+	return binary.LittleEndian.Uint64(p), nil
+}
+
+// pinRecord is a pin and the segment of its record, 0 when no record is known.
+type pinRecord struct {
+	meta.Pin
+	seg uint64
 }
 
 // pinValue returns the value of p's key; seg is the segment of its record.
@@ -153,14 +184,13 @@ func decodeTarget(p *[]byte) (t meta.Target, ok bool) {
 	return t, ok && t.Check() == nil
 }
 
-// decodePin decodes a pin's key and value. seg is 0 when no record is known. It accepts the
-// values of format 1 too.
-func decodePin(key, value []byte) (p meta.Pin, seg uint64, err error) {
+// decodePin decodes a pin's key and value. It accepts the values of format 1 too.
+func decodePin(key, value []byte) (p pinRecord, err error) {
 	ok := len(key) >= 1+b3.Size && key[0] == keyPin && len(value) >= 10 &&
 		value[1]&^(flagRecursive|flagTarget|flagReleased) == 0
 	if ok {
 		rest := value[10:]
-		ok = value[0] == formOldPin || value[0] == formPin && meta.Uvarint(&rest, &seg)
+		ok = value[0] == formOldPin || value[0] == formPin && meta.Uvarint(&rest, &p.seg)
 		if ok && value[1]&flagTarget != 0 {
 			p.Target, ok = decodeTarget(&rest)
 		}
@@ -168,16 +198,16 @@ func decodePin(key, value []byte) (p meta.Pin, seg uint64, err error) {
 		ok = ok && len(rest) == 0 && (!released || value[1]&flagRecursive == 0 && p.Target.Removed())
 	}
 	if !ok {
-		return meta.Pin{}, 0, fmt.Errorf("the index entry of a pin %w: % x = % x",
+		return pinRecord{}, fmt.Errorf("the index entry of a pin %w: % x = % x",
 			ErrMalformed, meta.Excerpt(key), meta.Excerpt(value))
 	}
 	p.Root, p.Label = b3.Root(key[1:1+b3.Size]), string(key[1+b3.Size:])
 	p.Recursive, p.Released = value[1]&flagRecursive != 0, value[1]&flagReleased != 0
 	p.Created = time.Unix(int64(binary.LittleEndian.Uint64(value[2:])), 0).UTC()
 	if err := meta.CheckLabel(p.Label); err != nil {
-		return meta.Pin{}, 0, err
+		return pinRecord{}, err
 	}
-	return p, seg, nil
+	return p, nil
 }
 
 // Position is a place in the log: a segment and an offset in it.

@@ -11,5 +11,6 @@
 //
 // One change: the writer of the log takes a batch with NewReadingBatch, looks up an entry
 // with Get, changes it with SetEntry or DropEntry, moves the watermark with SetWatermark,
-// and calls Apply. Requests read with Index.Get; scans read pages with Entries and Pins.
+// and calls Apply. Requests read with Index.Get; scans read pages with Entries and Pins. A
+// value that changes alone, such as Clean, is a Cell.
 package tables

@@ -69,3 +69,24 @@ func DecodeWatermark(b []byte) (p Position, batch uint64, err error) {
 	}
 	return Position{Seg: binary.LittleEndian.Uint64(b), Off: int64(binary.LittleEndian.Uint64(b[8:]))}, batch, nil
 }
+
+// Watermark returns up to where the index has the log, and the number of the last batch
+// there. Both are zero when the index is new.
+func (x *Index) Watermark() (end Position, batch uint64, err error) {
+	v, ok, err := Cell{x.database, keyWatermark}.Get()
+	if !ok {
+		return Position{}, 0, err
+	}
+	return DecodeWatermark(v)
+}
+
+// Segments returns the segments of the log and their ends. ok is false when the index has
+// no list, as before format 3.
+func (x *Index) Segments() (ends map[uint64]int64, ok bool, err error) {
+	v, ok, err := Cell{x.database, keySegments}.Get()
+	if !ok {
+		return nil, false, err
+	}
+	ends, err = DecodeSegments(v)
+	return ends, err == nil, err
+}

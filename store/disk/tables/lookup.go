@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -9,17 +10,45 @@ import (
 	"allium/store/meta"
 )
 
+// view reads from the database, or from a batch that sees its own changes.
+type view struct{ reader pebble.Reader }
+
+// get returns the decoded value of a key. ok is false when the key does not exist.
+func get[T any](r pebble.Reader, key []byte, decode func(key, value []byte) (T, error)) (v T, ok bool, err error) {
+	p, done, err := r.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return v, false, nil
+	}
+	if err != nil {
+		return v, false, meta.ReadError(err)
+	}
+	v, err = decode(key, p)
+	_ = done.Close() // frees memory
+	return v, err == nil, err
+}
+
+// Get returns the entry of root. The result is false when there is no such object.
+func (v view) Get(root b3.Root) (meta.Entry, bool, error) {
+	return get(v.reader, rootKey(keyObject, root), decodeObject)
+}
+
+// Pin returns a pin, also a released one, and the segment of its record.
+func (v view) Pin(root b3.Root, label string) (p meta.Pin, seg uint64, ok bool, err error) {
+	r, ok, err := get(v.reader, pinKey(root, label), decodePin)
+	return r.Pin, r.seg, ok, err
+}
+
+// FileRemoval returns the number of the removal of root while its files may still exist.
+func (v view) FileRemoval(root b3.Root) (n uint64, ok bool, err error) {
+	return get(v.reader, rootKey(keyFileRemoval, root), decodeNumber)
+}
+
 // GetAll returns the entries of roots, in their order, with one sorted look-up. The Root of
 // an entry is zero when there is no such object.
-func (x *Index) GetAll(roots []b3.Root) ([]meta.Entry, error) { return getAllFrom(x.db, roots) }
-
-// GetAll is Index.GetAll on the batch.
-func (b *Batch) GetAll(roots []b3.Root) ([]meta.Entry, error) { return getAllFrom(b.reader, roots) }
-
-func getAllFrom(r pebble.Reader, roots []b3.Root) ([]meta.Entry, error) {
+func (v view) GetAll(roots []b3.Root) ([]meta.Entry, error) {
 	es := make([]meta.Entry, len(roots))
-	return es, lookUpSorted(r, keyObject, roots, func(i int, v []byte) (err error) {
-		es[i], err = decodeEntry(roots[i], v)
+	return es, lookUpSorted(v.reader, keyObject, roots, func(i int, p []byte) (err error) {
+		es[i], err = decodeEntry(roots[i], p)
 		return err
 	})
 }
@@ -32,7 +61,7 @@ func (b *Batch) Touch(roots []b3.Root, uses []meta.Second, minAge meta.Second) e
 		return err
 	}
 	err = lookUpSorted(b.reader, keyUse, roots, func(i int, v []byte) error {
-		used, err := decodeUse(v)
+		used, err := decodeUse(nil, v)
 		es[i].Used = used
 		return err
 	})

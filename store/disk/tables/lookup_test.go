@@ -111,7 +111,7 @@ func TestTouchAge(t *testing.T) {
 			t.Errorf("after a use at %d the last is %d, want %d: %v", step.at, used, step.want, err)
 		}
 	}
-	if ok, err := x.has(rootKey(keyUse, rootOf(99))); ok || err != nil {
+	if ok, err := (Cell{x.database, rootKey(keyUse, rootOf(99))}).Has(); ok || err != nil {
 		t.Errorf("a use of no object was written: %v", err)
 	}
 }
