@@ -40,15 +40,6 @@ func (s *Log) ReportLoss(num uint64, d meta.Damage) {
 	s.damaged.add(num)
 }
 
-// addStray reports a segment that is not part of the log: it was restored from a copy, or
-// belongs to another store. It stays where it is and is not read.
-func (s *Log) addStray(num uint64) {
-	s.damage.Add(meta.Damage{
-		Kind: meta.DamageFile, State: meta.DamageMended, File: s.Name(num),
-		Reason: "the segment is not part of the log and is left alone; delete it, or rebuild the index to read it",
-	})
-}
-
 // numberSet is a set of segment numbers. It is safe for concurrent use.
 type numberSet struct {
 	mu  sync.Mutex // lock: leaf

@@ -47,28 +47,15 @@ func (d *segmentDir) largePath(root b3.Root) string {
 	return d.fs.PathJoin(d.fs.PathDir(d.root), fsys.DirObjects, name[:2], name)
 }
 
-// writeNewEpoch durably gives a file a header with a new epoch.
-func (d *segmentDir) writeNewEpoch(name string) error {
-	f, err := d.fs.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
+// create makes the file of segment num with the header h.
+func (d *segmentDir) create(num uint64, h codec.SegmentHeader) (vfs.File, error) {
+	f, err := d.fs.Create(d.path(num), vfs.WriteCategoryUnspecified)
 	if err != nil {
-		return meta.ReadError(err)
+		return nil, meta.WriteError("begin a segment", err)
 	}
-	if err = codec.WriteSegmentHeader(f, codec.SegmentHeader{Epoch: newEpoch()}); err == nil {
-		err = f.SyncData()
+	if err := codec.WriteSegmentHeader(f, h); err != nil {
+		_ = f.Close()
+		return nil, meta.WriteError("begin a segment", err)
 	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	return meta.WriteError("write a segment", err)
-}
-
-// readSpare returns the size of a spare file. ok is false when it has no segment header.
-func (d *segmentDir) readSpare(name string) (size int64, ok bool, err error) {
-	f, err := d.fs.Open(name)
-	if err != nil {
-		return 0, false, meta.ReadError(err)
-	}
-	defer f.Close()
-	size, _, ok, _, err = codec.ReadSegmentHeader(f)
-	return size, ok, err
+	return f, nil
 }

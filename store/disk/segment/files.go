@@ -111,10 +111,10 @@ func (s *Log) roll(n int64) (final bool, err error) {
 	if s.active.f != nil && s.active.end+n <= s.segmentBytes {
 		return false, nil
 	}
-	num := s.nextSeg
-	f, epoch, size := s.reuseSpare(num)
+	num, h := s.nextSeg, s.nextHeader()
+	f, size := s.spares.reuse(s.path(num), h)
 	if f == nil {
-		if f, epoch, err = s.create(num); err != nil {
+		if f, err = s.create(num, h); err != nil {
 			return false, err
 		}
 		size = codec.SegmentHeaderSize
@@ -123,7 +123,7 @@ func (s *Log) roll(n int64) (final bool, err error) {
 		_ = f.Close()
 		return true, err
 	}
-	s.activate(num, epoch, f, codec.SegmentHeaderSize, size)
+	s.activate(num, h.Epoch, f, codec.SegmentHeaderSize, size)
 	s.nextSeg++
 	return false, nil
 }
@@ -156,26 +156,14 @@ func (s *Log) saveEnd(end tables.Position, set map[uint64]int64) error {
 	return b.Apply(true)
 }
 
-// create makes the file of a new segment.
-func (s *Log) create(num uint64) (f vfs.File, epoch uint64, err error) {
-	if f, err = s.fs.Create(s.path(num), vfs.WriteCategoryUnspecified); err != nil {
-		return nil, 0, meta.WriteError("begin a segment", err)
-	}
-	if epoch, err = s.writeHeader(f); err != nil {
-		_ = f.Close()
-		return nil, 0, meta.WriteError("begin a segment", err)
-	}
-	return f, epoch, nil
-}
-
-// writeHeader writes a segment header, which says where the log ends. Its random epoch
-// cannot be foreseen, so nothing that the file held before is taken for a record.
-func (s *Log) writeHeader(f vfs.File) (epoch uint64, err error) {
+// nextHeader returns the header of the next segment, which says where the log ends. Its
+// random epoch cannot be foreseen, so nothing that the file held before is taken for a record.
+func (s *Log) nextHeader() codec.SegmentHeader {
 	h := codec.SegmentHeader{Epoch: newEpoch(), Before: s.lastEnd, LastBatch: s.batchNumber}
 	if s.active.f != nil {
 		h.Before = tables.Position{Seg: s.active.num, Off: s.active.end}
 	}
-	return h.Epoch, codec.WriteSegmentHeader(f, h)
+	return h
 }
 
 func newEpoch() uint64 {

@@ -95,12 +95,13 @@ const indexSyncBytes = 64 << 20
 
 // New returns a log. Recover brings its index up to what is on disk.
 func New(o Options) *Log {
+	dir := segmentDir{fs: o.FS, root: o.FS.PathJoin(o.Dir, fsys.DirSegments)}
 	return &Log{
-		segmentDir: segmentDir{fs: o.FS, root: o.FS.PathJoin(o.Dir, fsys.DirSegments)},
-		queue:      newQueue(o), logger: o.Log, clock: o.Clock, index: o.Index,
+		segmentDir: dir, queue: newQueue(o), logger: o.Log, clock: o.Clock, index: o.Index,
 		checkSpace: o.CheckSpace, segmentBytes: o.SegmentBytes, bucket: o.Bucket,
 		wakeCompactor: make(chan struct{}, 1), // one pending signal is enough
 		files:         openFiles{max: o.OpenFiles}, zeros: zeroer{maxAhead: o.MaxZeroAhead},
+		spares: spares{segmentDir: dir, logger: o.Log, segmentBytes: o.SegmentBytes},
 		damage: o.Damage, quarantine: o.Quarantine, recovered: o.Recovered,
 	}
 }
@@ -129,27 +130,31 @@ func (s *Log) Recount() error {
 	if err != nil {
 		return err
 	}
-	add := func(seg uint64, n int64) {
-		if u, ok := segs[seg]; ok {
-			u.live += n
-			segs[seg] = u
-		}
+	live, err := s.liveBytes(func(e meta.Entry) { s.recovered.Add(1); s.totals.Add(e) })
+	for num, u := range segs {
+		u.live = live[num]
+		segs[num] = u
 	}
+	s.usage.reset(segs)
+	return err
+}
+
+// liveBytes returns the size of the records of each segment that the index needs. It calls
+// use with every object.
+func (s *Log) liveBytes(use func(meta.Entry)) (live map[uint64]int64, err error) {
+	live = map[uint64]int64{}
 	err = s.index.Entries(b3.Root{}, func(e meta.Entry) bool {
-		s.recovered.Add(1)
-		s.totals.Add(e)
-		add(e.Seg, codec.EntrySize(e))
+		use(e)
+		live[e.Seg] += codec.EntrySize(e)
 		return true
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	err = s.index.EachPin(func(p meta.Pin, seg uint64) error {
-		add(seg, codec.PinSize(p))
+	return live, s.index.EachPin(func(p meta.Pin, seg uint64) error {
+		live[seg] += codec.PinSize(p)
 		return nil
 	})
-	s.usage.reset(segs)
-	return err
 }
 
 // FinishOpen ends the opening of the log, before Serve starts. It records the removals of
@@ -208,19 +213,17 @@ type Usage struct {
 }
 
 // Usage returns the disk space that the log takes.
-func (s *Log) Usage() Usage { return s.usage.total() }
+func (s *Log) Usage() Usage {
+	u := s.usage.total()
+	u.Spares, u.SpareBytes = s.spares.total()
+	u.Bytes += u.SpareBytes
+	return u
+}
 
 // CheckUsage compares the counted live bytes of each segment with what the index needs.
 // Nothing else may run meanwhile. It is for tests.
 func (s *Log) CheckUsage() error {
-	live := map[uint64]int64{}
-	err := s.index.EachEntry(func(e meta.Entry) error { live[e.Seg] += codec.EntrySize(e); return nil })
-	if err == nil {
-		err = s.index.EachPin(func(p meta.Pin, seg uint64) error {
-			live[seg] += codec.PinSize(p)
-			return nil
-		})
-	}
+	live, err := s.liveBytes(func(meta.Entry) {})
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ func (s *Log) Recover(ctx context.Context, clean, indexIsNew bool, progress func
 	if err := r.load(); err != nil {
 		return err
 	}
-	if err := s.findSpares(clean); err != nil {
+	if err := s.spares.find(clean); err != nil {
 		return err
 	}
 	nums := slices.Sorted(maps.Keys(r.onDisk))
@@ -119,7 +119,7 @@ func (r *recovery) load() (err error) {
 	}
 	s.nextSeg = r.watermark.Seg + 1
 	s.lastEnd = r.watermark
-	if r.tailEnd, err = s.openTail(); err != nil {
+	if r.tailEnd, err = s.tailFile.open(&s.segmentDir, s.logger); err != nil {
 		return err
 	}
 	if r.tailEnd.Seg > r.watermark.Seg {
@@ -244,7 +244,6 @@ func (r *recovery) indexKnows(num uint64) bool { return !r.indexIsNew && num < r
 // checkAll decides which of the segments nums belong to the log. It checks that each
 // segment of the log exists, has its length, and has a header.
 func (r *recovery) checkAll(nums []uint64) error {
-	s := r.s
 	for num, end := range r.replay.listed {
 		r.ends[num] = max(r.ends[num], end)
 	}
@@ -253,7 +252,7 @@ func (r *recovery) checkAll(nums []uint64) error {
 		switch {
 		case ok || !r.onDisk[num]:
 		case num < r.watermark.Seg && len(r.ends) > 0 && !r.indexIsNew:
-			s.addStray(num)
+			r.addStray(num)
 			delete(r.onDisk, num)
 		default:
 			r.ends[num] = 0
@@ -274,6 +273,15 @@ func (r *recovery) checkAll(nums []uint64) error {
 		}
 	}
 	return nil
+}
+
+// addStray reports a segment that is not part of the log: it was restored from a copy, or
+// belongs to another store. It stays where it is and is not read.
+func (r *recovery) addStray(num uint64) {
+	r.s.damage.Add(meta.Damage{
+		Kind: meta.DamageFile, State: meta.DamageMended, File: r.s.Name(num),
+		Reason: "the segment is not part of the log and is left alone; delete it, or rebuild the index to read it",
+	})
 }
 
 // checkSegment checks a segment of the log that should end at end.

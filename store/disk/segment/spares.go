@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"log/slog"
 	"strings"
 	"sync"
 
@@ -16,6 +17,10 @@ import (
 // segments. Their blocks are allocated, so a commit to them needs no metadata sync. Each
 // file durably has a new epoch before it is added.
 type spares struct {
+	segmentDir
+	logger       *slog.Logger
+	segmentBytes int64 // size at which a segment is closed
+
 	mu   sync.Mutex // lock: leaf
 	list []spareFile
 }
@@ -53,34 +58,98 @@ func (r *spares) add(f spareFile) {
 	r.list = append(r.list, f)
 }
 
-// reuseSpare turns a spare file into segment num. f is nil when there is none. The caller
-// syncs the directory.
-func (s *Log) reuseSpare(num uint64) (f vfs.File, epoch uint64, size int64) {
+// total returns the number of the files and their size in bytes.
+func (r *spares) total() (count int, size int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, f := range r.list {
+		size += f.size
+	}
+	return len(r.list), size
+}
+
+// reuse turns a spare file into the segment at path, with the header h. f is nil when there
+// is none. The caller syncs the directory.
+func (r *spares) reuse(path string, h codec.SegmentHeader) (f vfs.File, size int64) {
 	for {
-		spare, ok := s.spares.take()
+		spare, ok := r.take()
 		if !ok {
-			return nil, 0, 0
+			return nil, 0
 		}
-		s.usage.removeSpare(spare.size)
-		f, err := s.fs.OpenReadWrite(spare.name, vfs.WriteCategoryUnspecified)
+		f, err := r.fs.OpenReadWrite(spare.name, vfs.WriteCategoryUnspecified)
 		if err == nil {
-			if epoch, err = s.writeHeader(f); err == nil {
-				err = s.fs.Rename(spare.name, s.path(num))
+			if err = codec.WriteSegmentHeader(f, h); err == nil {
+				err = r.fs.Rename(spare.name, path)
 			}
 			if err == nil {
-				return f, epoch, spare.size
+				return f, spare.size
 			}
 			_ = f.Close()
 		}
-		s.logger.Warn("cannot reuse a spare segment; it is deleted", "file", spare.name, "err", err)
-		_ = s.fs.Remove(spare.name) // if this fails, the next start removes it
+		r.logger.Warn("cannot reuse a spare segment; it is deleted", "file", spare.name, "err", err)
+		_ = r.fs.Remove(spare.name) // if this fails, the next start removes it
 	}
 }
 
-// fitsSpare reports whether a file of that size can become a segment. The end of a much
-// longer file would stay unused and count as garbage.
-func (s *Log) fitsSpare(size int64) bool {
-	return size >= s.segmentBytes/2 && size <= s.segmentBytes+s.segmentBytes/4
+// fits reports whether a file of that size can become a segment. The end of a much longer
+// file would stay unused and count as garbage.
+func (r *spares) fits(size int64) bool {
+	return size >= r.segmentBytes/2 && size <= r.segmentBytes+r.segmentBytes/4
+}
+
+// find takes over the spare files of an orderly close. After a crash it removes them, as
+// they may lack their new epoch.
+func (r *spares) find(clean bool) error {
+	names, err := r.fs.List(r.root)
+	if err != nil {
+		return meta.ReadError(err)
+	}
+	for _, name := range names {
+		if !strings.HasSuffix(name, spareSuffix) {
+			continue
+		}
+		name = r.fs.PathJoin(r.root, name)
+		if clean && !r.full() {
+			size, ok, err := r.readSize(name)
+			if err != nil {
+				return err
+			}
+			if ok && r.fits(size) {
+				r.add(spareFile{name, size})
+				continue
+			}
+		}
+		if err := r.fs.Remove(name); err != nil {
+			return meta.WriteError("remove a spare segment", err)
+		}
+	}
+	return nil
+}
+
+// readSize returns the size of a spare file. ok is false when it has no segment header.
+func (r *spares) readSize(name string) (size int64, ok bool, err error) {
+	f, err := r.fs.Open(name)
+	if err != nil {
+		return 0, false, meta.ReadError(err)
+	}
+	defer f.Close()
+	size, _, ok, _, err = codec.ReadSegmentHeader(f)
+	return size, ok, err
+}
+
+// writeNewEpoch durably gives a file a header with a new epoch.
+func (r *spares) writeNewEpoch(name string) error {
+	f, err := r.fs.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return meta.ReadError(err)
+	}
+	if err = codec.WriteSegmentHeader(f, codec.SegmentHeader{Epoch: newEpoch()}); err == nil {
+		err = f.SyncData()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	return meta.WriteError("write a segment", err)
 }
 
 // retireFile removes the file of a segment that left the log. It keeps the file as a spare
@@ -89,7 +158,7 @@ func (s *Log) fitsSpare(size int64) bool {
 func (s *Log) retireFile(num uint64, keep, damaged bool) error {
 	size := s.usage.get(num).size
 	name := s.path(num)
-	keep = keep && !s.spares.full() && s.fitsSpare(size)
+	keep = keep && !s.spares.full() && s.spares.fits(size)
 	spare := strings.TrimSuffix(name, codec.FileSuffix) + spareSuffix
 	var err error
 	if damaged {
@@ -110,41 +179,10 @@ func (s *Log) retireFile(num uint64, keep, damaged bool) error {
 	if !keep {
 		return nil
 	}
-	if err := s.writeNewEpoch(spare); err != nil {
+	if err := s.spares.writeNewEpoch(spare); err != nil {
 		_ = s.fs.Remove(spare) // if this fails, the next start removes it
 		return err
 	}
-	s.usage.addSpare(size)
 	s.spares.add(spareFile{spare, size})
-	return nil
-}
-
-// findSpares takes over the spare files of an orderly close. After a crash it removes them,
-// as they may lack their new epoch.
-func (s *Log) findSpares(clean bool) error {
-	names, err := s.fs.List(s.root)
-	if err != nil {
-		return meta.ReadError(err)
-	}
-	for _, name := range names {
-		if !strings.HasSuffix(name, spareSuffix) {
-			continue
-		}
-		name = s.fs.PathJoin(s.root, name)
-		if clean && !s.spares.full() {
-			size, ok, err := s.readSpare(name)
-			if err != nil {
-				return err
-			}
-			if ok && s.fitsSpare(size) {
-				s.usage.addSpare(size)
-				s.spares.add(spareFile{name, size})
-				continue
-			}
-		}
-		if err := s.fs.Remove(name); err != nil {
-			return meta.WriteError("remove a spare segment", err)
-		}
-	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"log/slog"
 
 	"allium/store/disk/tables"
 	"allium/store/meta"
@@ -40,33 +41,33 @@ func decodeTail(p []byte) (end tables.Position, batch uint64, ok bool) {
 	return end, batch, err == nil
 }
 
-// openTail opens or creates the file and returns the end of the log that it holds. end is
-// zero when the file is new, damaged or unreadable.
-func (s *Log) openTail() (end tables.Position, err error) {
-	name := s.fs.PathJoin(s.fs.PathDir(s.root), FileTail)
-	f, err := s.fs.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return tables.Position{}, meta.WriteError("open "+FileTail, err)
-	}
-	if err != nil {
-		if f, err = s.fs.Create(name, vfs.WriteCategoryUnspecified); err != nil {
-			return tables.Position{}, meta.WriteError("create "+FileTail, err)
-		}
-	}
-	s.tailFile.f = f
-	var p [tailSize]byte
-	if _, err := f.ReadAt(p[:], 0); err != nil && !errors.Is(err, io.EOF) {
-		s.logger.Warn("cannot read where the log ended; the log is used as it is", "file", FileTail, "err", err)
-		return tables.Position{}, nil
-	}
-	end, _, _ = decodeTail(p[:])
-	return end, nil
-}
-
 // tailWriter writes the file FileTail. The zero value does nothing.
 type tailWriter struct {
 	f   vfs.File
 	buf []byte
+}
+
+// open opens or creates the file and returns the end of the log that it holds. end is zero
+// when the file is new, damaged or unreadable.
+func (e *tailWriter) open(dir *segmentDir, log *slog.Logger) (end tables.Position, err error) {
+	name := dir.fs.PathJoin(dir.fs.PathDir(dir.root), FileTail)
+	f, err := dir.fs.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return tables.Position{}, meta.WriteError("open "+FileTail, err)
+	}
+	if err != nil {
+		if f, err = dir.fs.Create(name, vfs.WriteCategoryUnspecified); err != nil {
+			return tables.Position{}, meta.WriteError("create "+FileTail, err)
+		}
+	}
+	e.f = f
+	var p [tailSize]byte
+	if _, err := f.ReadAt(p[:], 0); err != nil && !errors.Is(err, io.EOF) {
+		log.Warn("cannot read where the log ended; the log is used as it is", "file", FileTail, "err", err)
+		return tables.Position{}, nil
+	}
+	end, _, _ = decodeTail(p[:])
+	return end, nil
 }
 
 // write replaces the content of the file. An error is ignored: the next sync of the index

@@ -19,8 +19,6 @@ type usageTable struct {
 	tailEnd      int64  // offset behind its last record
 	minGarbage   int64  // bytes of garbage in the active segment from which it is ended early
 	tailReported bool   // apply has reported that the active segment is worth ending
-	spareBytes   int64  // size of the spare files
-	spareCount   int    // number of spare files
 }
 
 // segmentUsage counts what one segment holds, in bytes.
@@ -255,21 +253,6 @@ func (u *usageTable) remove(num uint64) {
 	u.findOldest()
 }
 
-// addSpare counts a spare file of size bytes, and removeSpare its use.
-func (u *usageTable) addSpare(size int64) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.spareBytes += size
-	u.spareCount++
-}
-
-func (u *usageTable) removeSpare(size int64) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.spareBytes -= size
-	u.spareCount--
-}
-
 func (u *usageTable) snapshot() map[uint64]segmentUsage {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -280,9 +263,7 @@ func (u *usageTable) snapshot() map[uint64]segmentUsage {
 func (u *usageTable) total() Usage {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	to := Usage{
-		Segments: len(u.segs), Spares: u.spareCount, SpareBytes: u.spareBytes, Bytes: u.spareBytes,
-	}
+	to := Usage{Segments: len(u.segs)}
 	for _, s := range u.segs {
 		to.Bytes += s.size
 		to.LiveBytes += max(0, s.live) + s.tombstones
