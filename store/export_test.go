@@ -30,7 +30,7 @@ func (s *Store) ScrubNow(ctx context.Context) (scrub.Stats, error) {
 
 // CheckUsage compares what a store of files, in which nothing goes on, believes
 // of its segments with what its index says.
-func (s *Store) CheckUsage() error { return s.backend.(*disk.Backend).Log().CheckUsage() }
+func (s *Store) CheckUsage() error { return s.backend.(*disk.Backend).CheckUsage() }
 
 // Adopted is closed when the files that the start found in obj/, and that no
 // record names, were looked at.

@@ -120,7 +120,7 @@ func (s *Store) resumeEvictions(before int) {
 
 // CheckLog reads every segment of the log and adds what cannot be read to the
 // list of damage. It returns how many segments it read, 0 for the memory backend.
-// See [disk.Backend.CheckLog].
+// See [allium/store/disk/segment.Log.CheckLog].
 func (s *Store) CheckLog(ctx context.Context) (segments int, err error) {
 	if err := s.admission.EnterContext(ctx); err != nil {
 		return 0, err

@@ -31,6 +31,7 @@ import (
 // safe for concurrent use between Open and Close.
 type Backend struct {
 	*blob.Files // large objects, downloads and uploads; nil before Open
+	*segments   // small objects and pins; nil before Open
 
 	cfg  Options
 	raw  vfs.FS // below fs
@@ -50,9 +51,11 @@ type Backend struct {
 	quarantine *damage.Quarantine
 	opened     chan struct{} // closed when the store is ready
 	index      *tables.Index
-	segments   *segment.Log
 	compact    *segment.Compactor
 }
+
+// segments is the log under the name that it has in a Backend, which embeds it.
+type segments = segment.Log
 
 // Options are the settings and dependencies of a backend.
 type Options struct {
@@ -129,13 +132,6 @@ func (d *Backend) Arena() *arena.Arena { return nil }
 
 // Descriptors returns how often the process was out of file descriptors.
 func (d *Backend) Descriptors() fsys.Descriptors { return d.fs.Stats() }
-
-// Shed closes the segments that are cached open and not being read, and returns how
-// many it closed. The backend must be open.
-func (d *Backend) Shed() int { return d.segments.CloseIdle() }
-
-// Log returns the log, for tests. It is nil before Open.
-func (d *Backend) Log() *segment.Log { return d.segments }
 
 // Serve implements the backend of a store.
 func (d *Backend) Serve(ctx context.Context) {
@@ -262,14 +258,6 @@ func (d *Backend) Entries(root b3.Root, page []meta.Entry) ([]meta.Entry, error)
 	return page, d.index.FillUses(page[first:])
 }
 
-// Read implements the backend of a store.
-func (d *Backend) Read(e meta.Entry) ([]byte, error) { return d.segments.Read(e) }
-
-// Put implements the backend of a store.
-func (d *Backend) Put(ctx context.Context, root b3.Root, p []byte, deferred bool, counted func()) (bool, error) {
-	return d.segments.Put(ctx, root, p, deferred, counted)
-}
-
 // Flush implements the backend of a store.
 func (d *Backend) Flush(ctx context.Context) error {
 	if err := d.segments.Flush(ctx); err != nil {
@@ -311,11 +299,6 @@ func (d *Backend) Touch(used map[b3.Root]meta.Second, age meta.Second) error {
 
 // UsedAt implements the backend of a store.
 func (d *Backend) UsedAt(e meta.Entry) (meta.Second, error) { return d.index.LastUse(e) }
-
-// Mark implements the backend of a store.
-func (d *Backend) Mark(e meta.Entry, corrupt bool) error {
-	return d.segments.Mark(e, corrupt)
-}
 
 // Totals implements the backend of a store.
 func (d *Backend) Totals() *meta.Totals { return &d.count }
@@ -360,13 +343,13 @@ func (d *Backend) Free() (free, coming int64, known bool) {
 	return free, d.compact.PendingBytes(), true
 }
 
-// ScrubState implements scrub.Place.
+// ScrubState implements scrub.StateStore.
 func (d *Backend) ScrubState() ([]byte, error) {
 	v, _, err := d.index.Scrub.Get()
 	return v, err
 }
 
-// SetScrubState implements scrub.Place.
+// SetScrubState implements scrub.StateStore.
 func (d *Backend) SetScrubState(v []byte) error { return d.index.Scrub.Set(v, false) }
 
 // Away implements the backend of a store.

@@ -17,10 +17,10 @@
 // last checkpoint, and package blob recovers the files. If the disk takes no writes,
 // Open opens the store for reading only.
 //
-// [Backend.Put] appends a small object to the log (package segment), which commits it
-// to the index (package index). A large object goes through the embedded
-// [blob.Files]: Stage, then Publish. [Backend.Get] reads the index; [Backend.Read] and
-// OpenPair read the bytes. [Backend.RemoveAll] removes entries and then unlinks files.
+// A small object goes through the embedded [segment.Log]: Put appends it and commits it
+// to the index (package tables). A large object goes through the embedded
+// [blob.Files]: Stage, then Publish. [Backend.Get] reads the index; Read and OpenPair
+// read the bytes. [Backend.RemoveAll] removes entries and then unlinks files.
 //
 // [Rebuild] builds a new index for a store that no process has open.
 package disk

@@ -5,14 +5,6 @@ import (
 	"allium/store/meta"
 )
 
-// SetPins implements the backend of a store.
-func (d *Backend) SetPins(pins []meta.Pin) error { return d.segments.SetPins(pins) }
-
-// SetTarget implements the backend of a store.
-func (d *Backend) SetTarget(root b3.Root, label string, t meta.Target) (bool, error) {
-	return d.segments.SetTarget(root, label, t)
-}
-
 // DropPin implements the backend of a store.
 func (d *Backend) DropPin(root b3.Root, label string) (bool, error) {
 	return d.segments.DropPin(root, label, false)

@@ -2,15 +2,46 @@ package segment
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 
 	"allium/store/disk/segment/codec"
 
 	"allium/store/meta"
 )
 
-// Check reads segment num up to where it ended when the check began, and reports its damage
+// CheckLog reads the log from its first segment to its last and returns how many it read. It
+// adds what cannot be read to the list of damage; the compactor then copies what the index
+// needs of the segment. It checks headers but not whether bodies match their addresses. An
+// error of alive ends it.
+//
+// It finds, for example, a damaged header of a record that the index knows. Such a record can
+// still be read, but a rebuild of the index would lose it.
+func (s *Log) CheckLog(ctx context.Context, alive func(context.Context) error) (segments int, err error) {
+	nums, err := s.List()
+	if err != nil {
+		return 0, err
+	}
+	for _, num := range nums {
+		if err := alive(ctx); err != nil {
+			return segments, err
+		}
+		err := s.check(ctx, num)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // compaction removed the segment meanwhile
+		}
+		if err != nil {
+			return segments, fmt.Errorf("check segment %s: %w", codec.FileName(num), err)
+		}
+		segments++
+	}
+	return segments, nil
+}
+
+// check reads segment num up to where it ended when the check began, and reports its damage
 // through ReportLoss. It does nothing when num is not part of the log.
-func (s *Log) Check(ctx context.Context, num uint64) error {
+func (s *Log) check(ctx context.Context, num uint64) error {
 	if !s.usage.has(num) {
 		return nil
 	}

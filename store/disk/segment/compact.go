@@ -19,11 +19,8 @@ import (
 // than half of it is live, or less than three quarters when space is short. The Compactor
 // works on one segment at a time and waits for a signal that one qualifies.
 type Compactor struct {
-	segments   *Log
-	log        *slog.Logger
-	rate       int64                  // bytes/s that it may move
-	checkSpace func(need int64) error // fails with no_space when there is no space even for moves
-	short      func() bool            // space is short: move at full speed, and from more segments
+	segments *Log
+	opt      CompactOptions
 
 	compacted, copied, reclaimed atomic.Int64 // segments and bytes since the start
 }
@@ -38,7 +35,7 @@ type CompactOptions struct {
 
 // NewCompactor returns a compactor of s. Serve runs it.
 func NewCompactor(s *Log, o CompactOptions) *Compactor {
-	return &Compactor{segments: s, log: o.Log, rate: o.Rate, checkSpace: o.CheckSpace, short: o.Short}
+	return &Compactor{segments: s, opt: o}
 }
 
 // Stats returns how many segments were compacted since the start, how many bytes were
@@ -50,7 +47,7 @@ func (c *Compactor) Stats() (segments, copied, reclaimed int64) {
 // PendingBytes returns how many bytes compaction will give back. When that is not 0 and
 // space is short, it also wakes the compactor.
 func (c *Compactor) PendingBytes() int64 {
-	short := c.short()
+	short := c.opt.Short()
 	n := c.segments.usage.reclaimableBytes(short)
 	if short && n > 0 {
 		signal(c.segments.wakeCompactor)
@@ -93,7 +90,7 @@ func (c *Compactor) Serve(ctx context.Context) {
 		}
 		again = nil
 		if err := c.rescueDamaged(ctx); err != nil && ctx.Err() == nil {
-			c.log.Warn("cannot copy what is left of damaged segments; trying again", "err", err, "in", wait)
+			c.opt.Log.Warn("cannot copy what is left of damaged segments; trying again", "err", err, "in", wait)
 			again = time.After(wait)
 			wait = min(2*wait, lastRetry)
 		}
@@ -102,7 +99,7 @@ func (c *Compactor) Serve(ctx context.Context) {
 				if ctx.Err() != nil {
 					return
 				}
-				c.log.Warn("cannot compact a segment; trying again",
+				c.opt.Log.Warn("cannot compact a segment; trying again",
 					"segment", codec.FileName(num), "err", err, "in", wait)
 				again = time.After(wait)
 				wait = min(2*wait, lastRetry)
@@ -119,7 +116,7 @@ func (c *Compactor) nextSegment() uint64 {
 	if open, _ := c.segments.damage.Open(); open > 0 {
 		return 0
 	}
-	return c.segments.usage.candidate(c.short())
+	return c.segments.usage.candidate(c.opt.Short())
 }
 
 // rescueDamaged copies what the index needs out of damaged segments, and marks the objects
@@ -196,7 +193,7 @@ func (c *Compactor) compact(ctx context.Context, num uint64) error {
 	if err := c.segments.submitMoves([]*change{{kind: retireSegment, segment: num}}); err != nil {
 		return err
 	}
-	if err := c.segments.retireFile(num, !c.short(), m.damaged); err != nil {
+	if err := c.segments.retireFile(num, !c.opt.Short(), m.damaged); err != nil {
 		return err
 	}
 	c.compacted.Add(1)

@@ -126,17 +126,31 @@ func (s *Log) EncodeTotals() (encoded []byte, ok bool) {
 // Recount counts the objects of the index and the live bytes of each segment. It does not
 // find the tombstones of earlier runs: they count as garbage until they are copied.
 func (s *Log) Recount() error {
-	segs, err := s.listUsage()
+	nums, err := s.List()
+	if err != nil {
+		return err
+	}
+	set, _, err := s.index.Segments()
 	if err != nil {
 		return err
 	}
 	live, err := s.liveBytes(func(e meta.Entry) { s.recovered.Add(1); s.totals.Add(e) })
-	for num, u := range segs {
-		u.live = live[num]
-		segs[num] = u
+	if err != nil {
+		return err
+	}
+	segs := map[uint64]segmentUsage{}
+	for num, end := range set { // also a segment whose file is missing
+		segs[num] = segmentUsage{end: end, live: live[num]}
+	}
+	for _, num := range nums {
+		info, err := s.fs.Stat(s.path(num))
+		if err != nil {
+			return meta.ReadError(err)
+		}
+		segs[num] = segmentUsage{size: info.Size(), end: set[num], live: live[num]}
 	}
 	s.usage.reset(segs)
-	return err
+	return nil
 }
 
 // liveBytes returns the size of the records of each segment that the index needs. It calls
@@ -199,9 +213,9 @@ func (s *Log) FinishOpen() error {
 // 0 when that is not known.
 func (s *Log) Segments() map[uint64]int64 { return s.usage.logEnds() }
 
-// CloseIdle closes the segment files that are open but not being read, and returns how many
-// it closed.
-func (s *Log) CloseIdle() int { return s.files.closeIdle() }
+// Shed closes the segment files that are open but not being read, and returns how many it
+// closed.
+func (s *Log) Shed() int { return s.files.closeIdle() }
 
 // Usage is the disk space that a log takes.
 type Usage struct {

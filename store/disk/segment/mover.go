@@ -117,10 +117,10 @@ func (m *mover) noteDamage(d meta.Damage) error {
 // throttle waits for as long as moving n bytes may take. It does not wait when space is
 // short.
 func (m *mover) throttle(n int64) error {
-	if m.compactor.short() {
+	if m.compactor.opt.Short() {
 		return m.ctx.Err()
 	}
-	return limits.Sleep(m.ctx, time.Duration(float64(n)/float64(m.compactor.rate)*float64(time.Second)))
+	return limits.Sleep(m.ctx, time.Duration(float64(n)/float64(m.compactor.opt.Rate)*float64(time.Second)))
 }
 
 // moveRecord moves one record if it is needed.
@@ -163,7 +163,7 @@ func (m *mover) moveObject(e meta.Entry, body []byte) error {
 	if b3.Sum(body) == e.Root {
 		return m.add(&change{kind: moveObject, entry: e, body: append([]byte(nil), body...)})
 	}
-	m.compactor.log.Warn("found a damaged object while compacting its segment", "root", e.Root)
+	m.compactor.opt.Log.Warn("found a damaged object while compacting its segment", "root", e.Root)
 	return m.compactor.segments.submit(&change{kind: changeMark, entry: e, corrupt: true})
 }
 
@@ -187,7 +187,7 @@ func (m *mover) flush() error {
 		if err := m.ctx.Err(); err != nil {
 			return err
 		}
-		if err := m.compactor.checkSpace(m.bytes); err != nil {
+		if err := m.compactor.opt.CheckSpace(m.bytes); err != nil {
 			return err
 		}
 	}
