@@ -38,13 +38,18 @@ func (a *attempts) failed(wait time.Duration, now time.Time) {
 	a.fails++
 }
 
+// absence says more of a member whose latest answer was that it has no copy.
+type absence struct {
+	claimed bool // it seems to hold one now, and has not answered since
+	none    bool // it said so to a challenge since search.lacks
+}
+
 // replica is a member that may hold a copy.
 type replica struct {
 	flight
-	proof   proof
-	piece   Piece // that it proved last
-	claimed bool  // it was absent and seems to hold a copy now, and has not answered since
-	none    bool  // it said that it has none to a challenge since search.lacks
+	proof proof
+	piece Piece // that it proved last
+	absence
 	attempts
 	id    ID
 	at    time.Time // of the challenge that it proved last

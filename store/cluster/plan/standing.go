@@ -78,7 +78,8 @@ func (m Moment) unread() Standing {
 	}
 	for i := range m.seen {
 		s := &m.seen[i]
-		waits := s.claimed || s.proof == absent && !s.none || s.told == 0 && (s.proof == absent || m.asks(s.id))
+		old := s.proof == absent && !s.none // its answer
+		waits := s.claimed || old || s.told == 0 && (s.proof == absent || m.asks(s.id))
 		if s.open(m) || waits && s.late == 0 && m.v.present(s.id) {
 			return Checking
 		}
