@@ -9,8 +9,8 @@
 //     prove it, does not count.
 //   - A member that is silent for less than Params.Grace changes nothing.
 //   - Members that may hold a copy are asked before a missing one is made. They have a grace to answer.
-//   - An object is lost once it cannot be read from the copies that are known, and every member answered since then that
-//     it holds none. See Standing.
+//   - An object is lost once it cannot be read from the copies that are known, and every member answered since then
+//     that it holds none. See Standing.
 //   - Nodes with the same members choose the same ones for an object. A member that joins or
 //     leaves moves about its share of the capacity.
 //   - A node drops a copy only after it proved twice, Params.TrimWait apart, that enough others
