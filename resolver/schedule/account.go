@@ -9,8 +9,7 @@ import (
 
 // Ended reports that a request has ended, canceled or not.
 func (m *Machine) Ended(now time.Duration, id RequestID, res Result) Verdict {
-	m.begin()
-	m.now = max(m.now, now)
+	m.begin(now)
 	i := slices.IndexFunc(m.requests, func(r *request) bool { return r.id == id })
 	if i < 0 {
 		return Verdict{}
@@ -20,7 +19,7 @@ func (m *Machine) Ended(now time.Duration, id RequestID, res Result) Verdict {
 	p := r.p
 	p.inflight--
 	if r.Next < r.hi {
-		m.places.freed++
+		m.freed++
 	}
 	if m.stored != nil {
 		m.overtake()
@@ -40,7 +39,7 @@ func (m *Machine) Ended(now time.Duration, id RequestID, res Result) Verdict {
 	}
 	if progressed {
 		p.fails, p.missing, p.away = 0, 0, false
-		m.searches = searches{}
+		m.searches, m.recalls = searches{}, 0
 		if p.part != nil {
 			p.part.still = 0
 		}
@@ -62,16 +61,18 @@ func (m *Machine) Ended(now time.Duration, id RequestID, res Result) Verdict {
 // overtake cancels the hedged requests whose groups another provider has delivered.
 func (m *Machine) overtake() {
 	for _, r := range m.requests {
-		if !r.shared || r.canceled != NotCanceled || m.firstMissing(r.Next, r.hi) < r.hi {
-			continue
+		why := Overtaken
+		if m.silent(r) {
+			why = Late
 		}
-		if r.First == 0 && m.now-r.asked >= m.cfg.HedgeAfter {
-			m.cancel(r, Late)
-		} else {
-			m.cancel(r, Overtaken)
+		if r.shared && m.firstMissing(r.Next, r.hi) == r.hi {
+			m.cancel(r, why)
 		}
 	}
 }
+
+// silent reports whether r has brought nothing for as long as a provider of unknown rate may take.
+func (m *Machine) silent(r *request) bool { return r.First == 0 && m.now-r.asked >= m.cfg.HedgeAfter }
 
 // failed records that a request delivered too little. It reports whether the
 // provider is asked again after a pause.
@@ -91,16 +92,17 @@ func (m *Machine) failed(r *request, res Result) (retry bool) {
 		p.become(lost)
 		return false
 	}
-	if p.fails++; p.fails >= m.cfg.Tries {
-		if r.canceled == Late {
-			p.become(slow)
-		} else {
-			p.become(lost)
-		}
-		return false
+	p.fails++
+	switch {
+	case p.fails < m.cfg.Tries:
+		p.notBefore = m.now + m.cfg.Backoff(p.fails-1)
+		return true
+	case r.canceled == Late:
+		p.become(slow)
+	default:
+		p.become(lost)
 	}
-	p.notBefore = m.now + m.cfg.Backoff(p.fails-1)
-	return true
+	return false
 }
 
 // runMissing records that a provider lacks the run of a request. If it may have
@@ -113,10 +115,10 @@ func (m *Machine) runMissing(r *request) {
 		p.become(lost)
 	case p.part == nil:
 		p.become(unsure)
-		m.question(p)
+		m.question(p, m.waiters.window())
 	case r.proof:
 		p.noProof = true
 	default:
-		p.part.lacked(Run{r.lo, r.last})
+		p.part.lacked(r.run)
 	}
 }

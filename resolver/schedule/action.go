@@ -1,6 +1,6 @@
 package schedule
 
-import "strconv"
+import "time"
 
 // Kind is the kind of order that an [Action] gives.
 type Kind uint8
@@ -58,20 +58,8 @@ type WaiterID int
 // Run is the groups [Lo, Hi).
 type Run struct{ Lo, Hi int64 }
 
-func (r Run) String() string {
-	return "[" + strconv.FormatInt(r.Lo, 10) + "," + strconv.FormatInt(r.Hi, 10) + ")"
-}
-
 // empty reports whether r has no group.
 func (r Run) empty() bool { return r.Lo >= r.Hi }
-
-// or returns r, or what next returns if r is empty.
-func (r Run) or(next func() Run) Run {
-	if r.empty() {
-		return next()
-	}
-	return r
-}
 
 // without returns the first part of r that is not in taken, a list sorted by
 // start. When there is none the result is empty, and its Lo is where the search
@@ -90,20 +78,62 @@ func (r Run) without(taken []Run) Run {
 	return r
 }
 
-// overlaps reports whether r and o have a group in common.
-func (r Run) overlaps(o Run) bool { return r.Lo < o.Hi && o.Lo < r.Hi }
-
-// actions are the orders for the driver that Advance returns.
-type actions struct {
+// orders are the actions for the driver and the time at which Advance is due. The parts of a Machine share them.
+type orders struct {
+	now   time.Duration
+	wake  time.Duration // when Advance is due, or never
 	out   []Action
-	taken bool // out was returned
+	taken bool // Advance has returned out
+	ended bool // the last action was given
 }
 
-// begin empties the list if Advance has returned it.
-func (a *actions) begin() {
-	if a.taken {
-		a.out, a.taken = a.out[:0], false
+// begin sets the time, and empties the list if Advance has returned it.
+func (o *orders) begin(now time.Duration) {
+	o.now = max(o.now, now)
+	if o.taken {
+		o.out, o.taken = o.out[:0], false
 	}
 }
 
-func (a *actions) emit(next Action) { a.out = append(a.out, next) }
+func (o *orders) emit(a Action) { o.out = append(o.out, a) }
+
+func (o *orders) end(k Kind) {
+	o.ended = true
+	o.emit(Action{Kind: k})
+}
+
+// wakeAt makes Advance due at a time, unless that time has passed.
+func (o *orders) wakeAt(at time.Duration) {
+	if at > o.now {
+		o.wake = min(o.wake, at)
+	}
+}
+
+// Wake returns when Advance is due if no event comes first. ok is false when only
+// an event makes it due.
+func (o *orders) Wake() (at time.Duration, ok bool) { return o.wake, o.wake != never }
+
+// permit is the driver's permit to have requests in flight.
+type permit struct {
+	*orders
+	permitted, acquiring bool
+}
+
+// Granted answers Acquire: the driver has the permit.
+func (p *permit) Granted() { p.permitted, p.acquiring = true, false }
+
+// allowed reports whether requests may go out. If not, it asks for the permit.
+func (p *permit) allowed() bool {
+	if !p.permitted && !p.acquiring {
+		p.acquiring = true
+		p.emit(Action{Kind: Acquire})
+	}
+	return p.permitted
+}
+
+func (p *permit) release() {
+	if p.permitted || p.acquiring {
+		p.permitted, p.acquiring = false, false
+		p.emit(Action{Kind: Release})
+	}
+}

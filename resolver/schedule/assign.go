@@ -3,6 +3,7 @@ package schedule
 import (
 	"math"
 	"slices"
+	"time"
 
 	"allium/protocols/b3"
 )
@@ -32,7 +33,7 @@ func (m *Machine) askSize() {
 			resting = true
 			m.wakeAt(p.notBefore)
 		default:
-			n := m.requests.sizeFor(p, m.common.parts > 0)
+			n := m.sizeFor(p)
 			if p.part != nil {
 				n = 0
 			}
@@ -43,20 +44,28 @@ func (m *Machine) askSize() {
 		}
 	}
 	m.find()
-	m.questionParts()
-	if len(m.requests) > 0 || resting || !m.hopeless() || m.growing() {
-		return
-	}
-	if !slices.ContainsFunc(m.waiters, m.waits) {
+	m.questionParts(m.waiters.window())
+	switch {
+	case len(m.requests) > 0 || resting || !m.hopeless() || m.growing():
+	case !slices.ContainsFunc(m.waiters, m.waits):
 		m.end(GiveUp)
-		return
-	}
-	if m.permitted {
+	default:
 		m.release()
+		if m.starve(m.waiters) {
+			m.askSize() // terminates: the next search is due later
+		}
 	}
-	if again, _ := m.starve(m.waiters); again {
-		m.askSize() // terminates: the next search is due later
-	}
+}
+
+// assigning is one decision which provider is asked for which groups. The size is known.
+type assigning struct {
+	*Machine
+	// together says that all waiters fetch whole objects from nodes that fetch them too. There are as many requests
+	// then, but one to each of more providers, so that load spreads.
+	together bool
+	// queued is added to the time at which a request is late: nodes that fetch from each other keep their links
+	// full, and a request waits behind those of others.
+	queued time.Duration
 }
 
 // assign gives work to the providers and fails the waiters that none can serve.
@@ -64,157 +73,151 @@ func (m *Machine) assign() {
 	for _, w := range m.waiters {
 		w.bound(m.size)
 	}
-	m.dropUnwanted()
+	for _, r := range m.requests {
+		if r.Next < r.hi && !m.wanted(r.rest()) {
+			m.cancel(r, Unwanted)
+		}
+	}
+	a := assigning{Machine: m, together: m.common.parts > 0 && m.waiters.whole()}
 	most, sorted := m.cfg.Providers, m.fastestFirst()
-	if m.together(m.waiters) {
+	if a.together {
+		a.queued = longRequest
 		most *= usualRequests
 		m.places.mix(sorted)
 	}
 	for _, p := range sorted {
 		m.recall(p)
-		for p.free(m.now) && p.hedged == 0 && (p.inflight > 0 || m.active() < most) && m.give(p) {
+		for p.free(m.now) && p.hedged == 0 && (p.inflight > 0 || m.active() < most) && a.give(p) {
 		}
 		if p.standing == good {
 			m.wakeAt(p.notBefore)
 		}
 	}
-	late := m.hedgeLate()
+	late := a.hedgeLate()
 	for _, p := range m.providers {
-		m.steal(p)
+		a.steal(p)
 	}
-	if m.needsProvider(late) {
+	if a.needsProvider(late) {
 		m.find()
 		m.look()
 	}
-	m.questionParts()
-	again, hopeless := m.failWaiters()
-	switch {
-	case again:
-		m.assign() // terminates: each time one provider less is slow, or the next search is due later
-		return
-	case hopeless:
-		m.end(GiveUp)
-		return
+	m.questionParts(m.waiters.window())
+	if m.hopeless() {
+		if a.failWaiters() {
+			m.assign() // terminates: each time one provider less is slow, or the next search is due later
+			return
+		}
+		if m.waiters.allFailed() {
+			m.end(GiveUp)
+			return
+		}
 	}
 	if len(m.requests) == 0 && m.permitted { // readers have enough to read; a wait for the permit goes on
 		m.release()
 	}
 	for _, r := range m.requests {
 		if !r.shared {
-			m.wakeAt(r.due(m.cfg.HedgeAfter) + m.queued(m.waiters))
+			m.wakeAt(a.due(r))
 		}
 	}
-	m.followReaders()
+	a.followReaders()
 }
 
-// dropUnwanted cancels requests for groups that no waiter needs any more.
-func (m *Machine) dropUnwanted() {
-	for _, r := range m.requests {
-		if r.Next < r.hi && !slices.ContainsFunc(m.waiters, func(w *waiter) bool {
-			return !w.failed && w.from() < r.hi && r.Next < w.hi
-		}) {
-			m.cancel(r, Unwanted)
-		}
-	}
-}
+// due returns when r is late, unless another group arrives first.
+func (a assigning) due(r *request) time.Duration { return r.due(a.cfg.HedgeAfter) + a.queued }
 
 // give gives p one request: a hedge of a late request that a reader waits for, or
 // else the run that is needed first. It reports whether there was one.
-func (m *Machine) give(p *provider) bool {
+func (a assigning) give(p *provider) bool {
 	if p.inflight >= urgentRequests {
 		return false
 	}
-	hasCapacity := p.inflight == 0 || p.inflight < usualRequests && !m.together(m.waiters) && m.endsSoon(p)
+	hasCapacity := p.inflight == 0 || p.inflight < usualRequests && !a.together && a.endsSoon(p)
 	var best Run
-	lead, n := int64(math.MaxInt64), m.requests.sizeFor(p, m.common.parts > 0)
-	for _, w := range m.waiters {
+	lead, n := int64(math.MaxInt64), a.sizeFor(p)
+	for _, w := range a.waiters {
 		if w.failed {
 			continue
 		}
-		if r := m.awaited(w, p); r != nil && r.due(m.cfg.HedgeAfter) <= m.now && m.hedge(r, p) {
+		in := a.needs(w)
+		if r := a.requests.hedgeable(in.Lo, p); !w.Whole && r != nil && a.due(r) <= a.now && a.hedge(r, p) {
 			return true
 		}
-		r, ok := m.next(w, p, n)
-		if !ok {
-			continue
-		}
+		r := a.next(w, in, p, n)
 		ahead, most := int64(math.MaxInt64-1), min(n, w.atOnce())
 		if w.Whole {
-			most = min(n, m.share(p))
+			most = min(n, a.share(p))
 		} else {
 			ahead = max(0, r.Lo-w.reader())
-			if !hasCapacity && ahead > 0 || w.tooShort(r, most) {
-				continue
-			}
 		}
-		if ahead < lead && (hasCapacity || ahead == 0) {
+		if !r.empty() && ahead < lead && (hasCapacity || ahead == 0) && !w.tooShort(r, most) {
 			lead, best = ahead, Run{r.Lo, min(r.Hi, r.Lo+most)}
 		}
 	}
-	if best.Lo == best.Hi || !m.allowed() {
+	if best.empty() || !a.allowed() {
 		return false
 	}
-	m.ask(p, best)
+	a.ask(p, best)
 	return true
 }
 
-// next returns the first run that w needs, that is neither stored nor requested,
-// and that p may have. A nil p means any provider.
-func (m *Machine) next(w *waiter, p *provider, n int64) (Run, bool) {
-	lo, to := m.firstMissing(w.from(), w.limit()), w.limit()
-	w.low = max(w.low, lo)
-	var r Run
-	if w.Whole && p != nil && m.common.parts > 0 {
-		r = m.scattered(lo, to, n, p)
-	} else {
-		r = m.search(Run{lo, to}, p, false)
+// next returns the first run that is neither stored nor requested and that p may have, in the groups that w needs. For
+// a whole object, if there are providers with a part, it is a scattered one.
+func (a assigning) next(w *waiter, in Run, p *provider, n int64) Run {
+	if w.Whole && a.common.parts > 0 {
+		return a.scattered(in, n, p)
 	}
-	return r, !r.empty()
+	return a.search(p.offers, in)
 }
 
-// search returns the first run within r that is neither stored nor requested and that p may have; a nil p means any
-// provider. If rare, no provider with a part has it. It is empty when there is none.
-func (m *Machine) search(in Run, p *provider, rare bool) Run {
-	taken := m.requests.runs()
-	for lo := in.Lo; lo < in.Hi; {
-		var r Run
-		r.Lo, r.Hi = m.stored.Missing(lo, min(in.Hi, lo+groupsAtOnce))
-		if r.Lo == r.Hi {
-			lo += groupsAtOnce
-			continue
+// scattered returns a run within in that is neither stored nor requested and that p may have. It begins at a place
+// that chance draws, at a multiple of n groups: nodes that fetch from each other at the same time so have different
+// groups to give. From a provider that has all groups it takes a run that no provider with a part has, if there is one.
+// That is the run after the last such run, so each node fetches one stretch until it meets the stretch of another node.
+// It is empty when there is none.
+func (a assigning) scattered(in Run, n int64, p *provider) (r Run) {
+	if p.part != nil && p.part.dry == a.freed {
+		return Run{}
+	}
+	near := min(in.Hi, a.common.from+Window) // providers with a part can give what is in the window
+	at := in.Lo + a.places.rng.Int64N(max(1, near-in.Lo))
+	at = max(in.Lo, at-at%min(n, pieceGroups))
+	if p.part == nil {
+		next, rare := a.places.next, a.common.rare
+		if r = a.search(rare, Run{max(in.Lo, next), min(near, next+1)}); r.empty() {
+			r = a.search(rare, Run{at, near}, Run{in.Lo, at}, Run{near, in.Hi})
+		} else {
+			r = a.search(rare, Run{r.Lo, near})
 		}
-		free := r.without(taken)
-		lo = max(free.Lo, free.Hi)
-		switch {
-		case free.empty():
-		case rare:
-			free = m.common.rare(free)
-		case p != nil && p.part != nil:
-			free = p.part.within(free)
+		if !r.empty() {
+			a.places.next = r.Lo + n
 		}
-		if !free.empty() {
-			return free
+		if !r.empty() || a.spares(p) {
+			return r
 		}
 	}
-	return Run{}
+	if r = a.search(p.offers, Run{at, in.Hi}, Run{in.Lo, at}); r.empty() && p.part != nil {
+		p.part.dry = a.freed
+	}
+	return r
 }
 
 // share returns p's share, in groups, of the object's bytes that are neither
 // stored nor requested. With it all providers end at about the same time.
-func (m *Machine) share(p *provider) int64 {
-	left := (m.size - m.stored.Held() + b3.GroupSize - 1) / b3.GroupSize
-	for _, r := range m.requests {
+func (a assigning) share(p *provider) int64 {
+	left := (a.size - a.stored.Held() + b3.GroupSize - 1) / b3.GroupSize
+	for _, r := range a.requests {
 		left -= r.left()
 	}
-	return max(firstRequest, int64(math.Ceil(float64(left)*m.partOf(p))))
+	return max(firstRequest, int64(math.Ceil(float64(left)*a.partOf(p))))
 }
 
 // endsSoon reports whether the one request to p ends so soon that the next one
 // must go out now. If not, the driver is asked to notify when it does.
-func (m *Machine) endsSoon(p *provider) bool {
-	i := slices.IndexFunc(m.requests, func(r *request) bool { return r.p == p })
-	r := m.requests[i]
-	at := r.lo + (r.hi-r.lo)/2
+func (a assigning) endsSoon(p *provider) bool {
+	i := slices.IndexFunc(a.requests, func(r *request) bool { return r.p == p })
+	r := a.requests[i]
+	at := r.run.Lo + (r.hi-r.run.Lo)/2
 	if rate := r.speed(); rate > 0 {
 		at = r.hi - int64(rate*(p.rtt+lateAfter).Seconds()/b3.GroupSize)
 	}
@@ -223,25 +226,24 @@ func (m *Machine) endsSoon(p *provider) bool {
 	}
 	if r.notify != at {
 		r.notify = at
-		m.emit(Action{Kind: Notify, Request: r.id, At: at})
+		a.emit(Action{Kind: Notify, Request: r.id, At: at})
 	}
 	return false
 }
 
 // followReaders asks the driver to call Advance when a reader reaches a group that
 // is not requested, or when its window has moved far enough for another request.
-func (m *Machine) followReaders() {
-	for _, w := range m.waiters {
+func (a assigning) followReaders() {
+	for _, w := range a.waiters {
 		if w.failed || w.Whole {
 			continue
 		}
-		pos, limit := w.reader(), w.limit()
-		r, ok := m.next(w, nil, 1)
-		if !ok {
+		pos, limit, at := w.reader(), w.limit(), w.hi
+		r := a.search(nil, a.needs(w))
+		switch {
+		case r.empty():
 			r.Lo = limit
-		}
-		at := w.hi
-		if ok && r.Lo > pos {
+		case r.Lo > pos:
 			at = r.Lo
 		}
 		if near := r.Lo + w.step() - w.Ahead; limit < w.hi && near > pos {
@@ -249,26 +251,33 @@ func (m *Machine) followReaders() {
 		}
 		if at < w.hi && at != w.follow {
 			w.follow = at
-			m.emit(Action{Kind: Follow, Waiter: w.id, At: at})
+			a.emit(Action{Kind: Follow, Waiter: w.id, At: at})
 		}
 	}
 }
 
+// stuck reports whether w needs groups that are neither stored nor requested, and no provider that may be asked at the
+// time then may have the first of them.
+func (a assigning) stuck(w *waiter, then time.Duration) bool {
+	r := a.search(nil, a.needs(w))
+	return !r.empty() && !a.someoneHas(r.Lo, then)
+}
+
 // needsProvider reports whether another provider would help. late says that a late
 // request could not be hedged.
-func (m *Machine) needsProvider(late bool) bool {
+func (a assigning) needsProvider(late bool) bool {
 	var left int64
-	for _, w := range m.waiters {
+	for _, w := range a.waiters {
 		if w.failed {
 			continue
 		}
-		if r, ok := m.next(w, nil, 1); ok && !m.someoneHas(r.Lo, m.now) {
+		if a.stuck(w, a.now) {
 			return true
 		}
 		if w.low < w.hi {
 			left += w.hi - w.from()
 		}
 	}
-	left = min(left*b3.GroupSize, m.size-m.stored.Held())
-	return m.free(m.now) < m.cfg.Providers && m.common.parts < maxParts && (left >= minShare || late)
+	left = min(left*b3.GroupSize, a.size-a.stored.Held())
+	return a.available(a.now) < a.cfg.Providers && a.common.parts < maxParts && (left >= minShare || late)
 }

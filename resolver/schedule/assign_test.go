@@ -28,7 +28,7 @@ func TestFreeRuns(t *testing.T) {
 			has[g/8] |= 1 << (g % 8)
 		}
 	}
-	some := &provider{part: &part{groups: has}}
+	some := &provider{claim: claim{part: &part{groups: has}}}
 	m.providers = []*provider{some, {}}
 	m.gather(0)
 	for _, tc := range []struct{ in, all, part, rare Run }{
@@ -41,7 +41,7 @@ func TestFreeRuns(t *testing.T) {
 		{Run{85, 200}, Run{90, 200}, Run{90, 100}, Run{100, 200}},
 		{Run{90, 100}, Run{90, 100}, Run{90, 100}, Run{}},
 	} {
-		got := [3]Run{m.search(tc.in, nil, false), m.search(tc.in, some, false), m.search(tc.in, m.providers[1], true)}
+		got := [3]Run{m.search(nil, tc.in), m.search(some.offers, tc.in), m.search(m.common.rare, tc.in)}
 		if got != [3]Run{tc.all, tc.part, tc.rare} {
 			t.Errorf("of %v %v are free, want %v, %v, %v", tc.in, got, tc.all, tc.part, tc.rare)
 		}
@@ -56,14 +56,19 @@ func TestSparedBeyondTheWindow(t *testing.T) {
 	m.stored, m.size = &stored{here: make([]bool, Window+100)}, (Window+100)*b3.GroupSize
 	m.Join(1, Demand{Whole: true})
 	m.waiters[0].bound(m.size)
-	m.providers = []*provider{{rate: 1}, {rate: 2, part: &part{groups: bytes.Repeat([]byte{0xff}, Window/8)}}}
+	m.providers = []*provider{{rate: 1}, {rate: 2}}
+	m.providers[1].part = &part{groups: bytes.Repeat([]byte{0xff}, Window/8)}
 	m.gather(0)
-	if r, ok := m.next(m.waiters[0], m.providers[0], 1); !ok || r != (Run{Window, Window + 100}) {
-		t.Errorf("it is asked for %v, %t", r, ok)
+	next := func() Run {
+		w := m.waiters[0]
+		return assigning{Machine: m}.next(w, m.needs(w), m.providers[0], 1)
+	}
+	if r := next(); r != (Run{Window, Window + 100}) {
+		t.Errorf("it is asked for %v", r)
 	}
 	m.size = Window * b3.GroupSize
 	m.waiters[0].hi = Window
-	if r, ok := m.next(m.waiters[0], m.providers[0], 1); ok {
+	if r := next(); !r.empty() {
 		t.Errorf("it is asked for %v, which a faster one has", r)
 	}
 }
@@ -76,8 +81,9 @@ func TestBitfield(t *testing.T) {
 		from := rapid.Int64Range(0, 90).Draw(t, "from")
 		to := rapid.Int64Range(from, 90).Draw(t, "to")
 		in := rapid.Bool().Draw(t, "in")
+		has := func(i int64) bool { return i>>3 < int64(len(b)) && b[i>>3]>>(i&7)&1 != 0 }
 		want := from
-		for want < to && b.has(want) != in {
+		for want < to && has(want) != in {
 			want++
 		}
 		if got := b.first(from, to, in); got != want {

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"fmt"
 	"time"
 
 	"allium/protocols/b3"
@@ -25,6 +26,8 @@ func (k Kind) String() string {
 		"give up", "done", "look", "renew",
 	}[k]
 }
+
+func (r Run) String() string { return fmt.Sprintf("[%d,%d)", r.Lo, r.Hi) }
 
 func (w Why) String() string { return [...]string{"", "late", "overtaken", "unwanted"}[w] }
 
@@ -304,7 +307,7 @@ func (h *harness) checkRun(a Action) {
 	}
 	doubles := 0
 	for _, r := range h.requests {
-		if (Run{r.next, r.hi}).overlaps(a.Run) {
+		if r.next < a.Run.Hi && a.Run.Lo < r.hi {
 			doubles++
 			if r.by == a.Provider {
 				h.t.Fatalf("%v: it was asked for that", a)

@@ -1,90 +1,68 @@
 package schedule
 
-import (
-	"slices"
-
-	"allium/protocols/b3"
-)
-
-// awaited returns the request that the reader w waits for, if p can hedge it.
-func (m *Machine) awaited(w *waiter, p *provider) *request {
-	if w.Whole {
-		return nil
-	}
-	g := m.firstMissing(w.from(), w.limit())
-	i := slices.IndexFunc(m.requests, func(r *request) bool {
-		return r.Next <= g && g < r.hi && r.hedgeableBy(p)
-	})
-	if i < 0 {
-		return nil
-	}
-	return m.requests[i]
-}
-
-// hedgeableBy reports whether p may hedge r. A request is hedged once.
-func (r *request) hedgeableBy(p *provider) bool {
-	return r.p != p && !r.shared && r.canceled == NotCanceled && p.has(r.rest())
-}
+import "allium/protocols/b3"
 
 // hedge requests the next groups of r from p as well; the first to deliver wins.
 // r is trimmed to those groups, and the others can be requested anew. hedge does
 // nothing when the transfer's bound on hedged bytes is reached.
-func (m *Machine) hedge(r *request, p *provider) bool {
-	received := max(0, m.stored.Held()-m.resumed)
-	most := (hedgedFree+received/hedgedPart)/b3.GroupSize - m.hedgedGroups
-	n := min(r.hi-r.Next, m.requests.sizeFor(p, m.common.parts > 0), ReadAhead/4, most)
-	if n <= 0 || !m.allowed() {
+func (a assigning) hedge(r *request, p *provider) bool {
+	received := max(0, a.stored.Held()-a.resumed)
+	most := (hedgedFree+received/hedgedPart)/b3.GroupSize - a.hedgedGroups
+	n := min(r.left(), a.sizeFor(p), ReadAhead/4, most)
+	if n <= 0 || !a.allowed() {
 		return false
 	}
-	m.hedgedGroups += n
+	a.hedgedGroups += n
 	r.shared, r.hedged = true, true
 	r.p.hedged++
 	if r.Next+n < r.hi {
-		m.trim(r, r.Next+n)
+		a.trim(r, r.Next+n)
 	}
-	h := m.ask(p, Run{r.Next, r.Next + n})
+	h := a.ask(p, Run{r.Next, r.Next + n})
 	h.hedge, h.shared = true, true
 	return true
 }
 
 // hedgeLate hedges late requests with providers that have no other work. It
 // reports whether a late request could not be hedged.
-func (m *Machine) hedgeLate() (left bool) {
-	late := m.now - m.queued(m.waiters)
-	for _, r := range slices.Clone(m.requests) {
-		if r.shared || r.canceled != NotCanceled || r.left() == 0 || r.due(m.cfg.HedgeAfter) > late {
+func (a assigning) hedgeLate() (left bool) {
+	for _, r := range a.requests {
+		if !r.alone() || r.left() == 0 || a.due(r) > a.now {
 			continue
 		}
-		if p := m.idleOther(r); p == nil || !m.hedge(r, p) {
+		if p := a.idleOther(r); p == nil || !a.hedge(r, p) {
 			left = true
 		}
 	}
 	return left
 }
 
+// idle reports whether p has no work and may be given that of others.
+func (a assigning) idle(p *provider) bool { return p.inflight == 0 && p.free(a.now) && !a.spares(p) }
+
 // idleOther returns the fastest idle provider that can hedge r, or nil.
-func (m *Machine) idleOther(r *request) *provider {
-	for _, p := range m.fastestFirst() {
-		if p.inflight == 0 && p.free(m.now) && r.hedgeableBy(p) && !m.spares(p) {
+func (a assigning) idleOther(r *request) *provider {
+	for _, p := range a.fastestFirst() {
+		if a.idle(p) && r.hedgeableBy(p) {
 			return p
 		}
 	}
 	return nil
 }
 
-// steal gives an idle p the end of the request that takes longest, split so that
-// both requests should end at the same time.
-func (m *Machine) steal(p *provider) {
-	if p.inflight > 0 || !p.free(m.now) || p.hedged > 0 || m.spares(p) {
+// steal gives p, if it is idle, the end of the request that takes longest, split so
+// that both requests should end at the same time.
+func (a assigning) steal(p *provider) {
+	if p.hedged > 0 || !a.idle(p) {
 		return
 	}
 	var from *request
 	longest := 2*p.rtt + minStealTime
-	for _, r := range m.requests {
-		if r.shared || r.canceled != NotCanceled || r.left() < 2*minRequest {
+	for _, r := range a.requests {
+		if !r.alone() || r.left() < 2*minRequest {
 			continue
 		}
-		if d := r.ends(m.cfg.HedgeAfter); d > longest {
+		if d := r.ends(a.cfg.HedgeAfter); d > longest {
 			from, longest = r, d
 		}
 	}
@@ -97,9 +75,9 @@ func (m *Machine) steal(p *provider) {
 	}
 	n := int64(float64(from.left()) * part)
 	run := Run{from.hi - n, from.hi}
-	if n < minRequest || !p.has(run) || !m.allowed() {
+	if n < minRequest || !p.has(run) || !a.allowed() {
 		return
 	}
-	m.trim(from, run.Lo)
-	m.ask(p, run)
+	a.trim(from, run.Lo)
+	a.ask(p, run)
 }

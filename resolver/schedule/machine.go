@@ -1,7 +1,7 @@
 package schedule
 
 import (
-	"slices"
+	"math/rand/v2"
 	"time"
 
 	"allium/protocols/status"
@@ -33,31 +33,16 @@ type Config struct {
 // driver chooses. A time before the latest one counts as the latest one. The driver
 // calls Advance after every event, because events only record what happened. A
 // Machine is not safe for concurrent use.
-//
-// Invariant: requests contains the requests that have not ended, in the order of
-// their Ask. inflight of a provider counts its own.
 type Machine struct {
-	actions
-	object
-	supply
+	*orders // of all parts
+	permit
+	object  // the groups that are stored and requested
+	supply  // the providers
+	waiters // the demands
 
-	cfg   Config
-	now   time.Duration
-	wake  time.Duration
-	ended bool
-
-	waiters  waiters
-	requests requests
-	last     RequestID
-
-	permitted, acquiring bool
-
-	searches searches // for providers in place of lost ones, since a request delivered something
-	places   places
-
-	sizeAsked    time.Duration // when a provider was asked for the size last
-	hedgedGroups int64         // groups that were asked for twice
-	whole        time.Duration // when the object was found to be whole, or never
+	places    places
+	sizeAsked time.Duration // when a provider was asked for the size last
+	completed time.Duration // when the object was found to be whole, or never
 }
 
 // New prepares a transfer.
@@ -65,55 +50,24 @@ func New(cfg Config) *Machine {
 	if cfg.HedgeAfter == 0 {
 		cfg.HedgeAfter = DefaultHedgeAfter
 	}
-	return &Machine{cfg: cfg, whole: never, wake: never, places: newPlaces(cfg.Seed)}
+	o := &orders{wake: never}
+	return &Machine{
+		orders: o, permit: permit{orders: o}, object: object{orders: o, freed: 1}, supply: supply{orders: o, cfg: cfg},
+		places: places{rand.New(rand.NewPCG(cfg.Seed, 0)), -1}, completed: never,
+	}
 }
 
 // Join adds a waiter. Its number must not be in use.
 func (m *Machine) Join(id WaiterID, w Demand) {
 	m.waiters = append(m.waiters, &waiter{Demand: w, id: id})
-	m.places.freed++
-}
-
-// Leave removes a waiter.
-func (m *Machine) Leave(id WaiterID) {
-	m.waiters = slices.DeleteFunc(m.waiters, func(w *waiter) bool { return w.id == id })
-}
-
-// Read sets the group that a reader reads next.
-func (m *Machine) Read(id WaiterID, group int64) {
-	for _, w := range m.waiters {
-		if w.id == id {
-			w.pos = group
-		}
-	}
-}
-
-// Granted answers Acquire: the driver has the permit.
-func (m *Machine) Granted() { m.permitted, m.acquiring = true, false }
-
-// Progress is the state of a running request. Its times count from Ask; 0 means that
-// it has not happened.
-type Progress struct {
-	Next  int64         // the group that arrives next
-	Sent  time.Duration // when the request went out
-	First time.Duration // when the first item arrived
-	Alive time.Duration // when the latest group arrived
-}
-
-// Progress sets how far a request has come.
-func (m *Machine) Progress(id RequestID, p Progress) {
-	for _, r := range m.requests {
-		if r.id == id {
-			r.Progress = p
-		}
-	}
+	m.freed++
 }
 
 // Sized sets the proved size and where to see which groups are stored. A request that has brought nothing is trimmed
 // to what one that has begun to answer asks for as well, so that others can be asked for the rest. If it is late,
 // its provider is asked for nothing else until it ends.
 func (m *Machine) Sized(size int64, stored Stored) {
-	m.begin()
+	m.begin(m.now)
 	m.size, m.stored, m.resumed = size, stored, stored.Held()
 	answered := m.groups()
 	for _, r := range m.requests {
@@ -130,7 +84,7 @@ func (m *Machine) Sized(size int64, stored Stored) {
 			m.trim(r, hi)
 		}
 		r.hedge, r.shared = i > 0, len(m.requests) > 1
-		if r.shared && r.First == 0 && m.now-r.asked >= m.cfg.HedgeAfter {
+		if r.shared && m.silent(r) {
 			r.hedged = true
 			r.p.hedged++
 		}
@@ -142,33 +96,24 @@ func (m *Machine) Sized(size int64, stored Stored) {
 
 // GroupLost reports that a stored group was lost, so that all are looked at again.
 func (m *Machine) GroupLost() {
-	m.places.freed++
+	m.freed++
 	m.low = 0
 	for _, w := range m.waiters {
 		w.low = 0
 	}
 }
 
-// Complete reports whether all groups are stored.
-func (m *Machine) Complete() bool { return m.complete() }
-
-// Wake returns when Advance is due if no event comes first. ok is false when only
-// an event makes it due.
-func (m *Machine) Wake() (at time.Duration, ok bool) { return m.wake, m.wake != never }
-
 // Advance decides what to do at the time now. The driver carries out the actions
 // in order. The slice is valid until the next call of a method.
 func (m *Machine) Advance(now time.Duration) []Action {
-	m.begin()
-	m.taken = true
-	m.now = max(m.now, now)
-	m.wake = never
+	m.begin(now)
+	m.taken, m.wake = true, never
 	switch {
 	case m.ended:
 	case m.Complete():
 		m.settle()
 	case len(m.waiters) == 0:
-		m.idle()
+		m.pause()
 	case m.stored == nil:
 		m.askSize()
 	default:
@@ -177,65 +122,26 @@ func (m *Machine) Advance(now time.Duration) []Action {
 	return m.out
 }
 
-func (m *Machine) end(k Kind) {
-	m.ended = true
-	m.emit(Action{Kind: k})
-}
-
-// wakeAt makes Advance due at a time, unless that time has passed.
-func (m *Machine) wakeAt(at time.Duration) {
-	if at > m.now {
-		m.wake = min(m.wake, at)
-	}
-}
-
 // settle ends the transfer. Answers that are nearly complete get time to end, so
 // that their streams can be used for the next request.
 func (m *Machine) settle() {
-	if m.whole == never {
-		m.whole = m.now
-	}
+	m.completed = min(m.completed, m.now)
 	m.overtake()
-	if len(m.requests) == 0 || m.now >= m.whole+settleTime {
+	if len(m.requests) == 0 || m.now >= m.completed+settleTime {
 		m.end(Done)
 		return
 	}
-	m.wakeAt(m.whole + settleTime)
+	m.wakeAt(m.completed + settleTime)
 }
 
-// idle cancels the requests in flight, as there is no waiter.
-func (m *Machine) idle() {
+// pause cancels the requests in flight, as there is no waiter.
+func (m *Machine) pause() {
 	for _, r := range m.requests {
 		m.cancel(r, Unwanted)
 	}
 	if len(m.requests) == 0 {
 		m.release()
 	}
-}
-
-// allowed reports whether requests may go out. If not, it asks for the permit.
-func (m *Machine) allowed() bool {
-	if !m.permitted && !m.acquiring {
-		m.acquiring = true
-		m.emit(Action{Kind: Acquire})
-	}
-	return m.permitted
-}
-
-func (m *Machine) release() {
-	if m.permitted || m.acquiring {
-		m.permitted, m.acquiring = false, false
-		m.emit(Action{Kind: Release})
-	}
-}
-
-// find asks the driver for another provider, unless it has no other.
-func (m *Machine) find() {
-	if m.finding || m.exhausted && m.known <= len(m.providers) {
-		return
-	}
-	m.finding, m.exhausted = true, false
-	m.emit(Action{Kind: Find})
 }
 
 // Result describes the end of a request.

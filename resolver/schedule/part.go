@@ -29,7 +29,7 @@ type part struct {
 	groups bitfield
 	due    time.Duration // when it is asked again
 	still  int           // answers in a row that offered nothing that is needed
-	dry    int           // places.freed when nothing of it was needed; 0: that is not so
+	dry    int           // object.freed when nothing of it was needed; 0: that is not so
 }
 
 // A provider with a part is asked anew after partEvery, and after 2^partSlower times as long while it offers nothing
@@ -46,11 +46,6 @@ const longRequest = time.Second
 
 // bitfield is a set of numbers from 0, eight in a byte, the lowest bit first.
 type bitfield []byte
-
-// has reports whether i is in the set.
-func (b bitfield) has(i int64) bool {
-	return i >= 0 && i>>3 < int64(len(b)) && b[i>>3]>>(i&7)&1 != 0
-}
 
 // first returns the first number of [from, to) that is in the set, or else that is not, or to.
 func (b bitfield) first(from, to int64, in bool) int64 {
@@ -80,9 +75,6 @@ func (p *part) within(r Run) Run {
 	return Run{p.from + lo, p.from + p.groups.first(lo, hi, false)}
 }
 
-// has reports whether p may have all of r.
-func (p *provider) has(r Run) bool { return p.part == nil || p.part.within(r) == r }
-
 // lacked takes r from the part.
 func (p *part) lacked(r Run) {
 	for g := max(0, r.Lo-p.from); g < min(r.Hi-p.from, int64(len(p.groups))*8); g++ {
@@ -90,34 +82,9 @@ func (p *part) lacked(r Run) {
 	}
 }
 
-// question asks the driver how much of the object p has.
-func (m *Machine) question(p *provider) {
-	if p.asked {
-		return
-	}
-	p.asked, p.window = true, m.waiters.window()
-	m.questions++
-	m.emit(Action{Kind: Question, Provider: p.id, At: p.window})
-}
-
-// questionParts asks anew the providers that have a part, as they may have more.
-func (m *Machine) questionParts() {
-	window := m.waiters.window()
-	for _, p := range m.providers {
-		switch {
-		case p.part == nil || p.standing != good || p.asked:
-		case m.now >= p.part.due, p.part.from != window:
-			m.question(p)
-		default:
-			m.wakeAt(p.part.due)
-		}
-	}
-}
-
 // Heard answers Question. It reports that the provider is not asked any more, as it has nothing to offer.
 func (m *Machine) Heard(now time.Duration, id ProviderID, h Holding) (gaveUp bool) {
-	m.begin()
-	m.now = max(m.now, now)
+	m.begin(now)
 	p := m.providers[id]
 	m.questions--
 	p.asked = false
@@ -146,7 +113,7 @@ func (m *Machine) hear(p *provider, h Holding) {
 	if old != nil {
 		p.part.still = old.still + 1
 		if m.stored != nil && slices.ContainsFunc(m.waiters, func(w *waiter) bool {
-			return !w.failed && !m.search(Run{w.from(), w.limit()}, p, false).empty()
+			return !w.failed && !m.search(p.offers, Run{w.from(), w.limit()}).empty()
 		}) {
 			p.part.still = 0
 		}
@@ -207,7 +174,7 @@ func (m *Machine) shorten() {
 		return
 	}
 	for _, r := range m.requests {
-		if r.shared || r.canceled != NotCanceled || r.left() == 0 {
+		if !r.alone() || r.left() == 0 {
 			continue
 		}
 		hi := r.Next + max(1, int64(r.speed()*longRequest.Seconds()/b3.GroupSize))
@@ -223,77 +190,10 @@ func (m *Machine) shorten() {
 	}
 }
 
-// growing reports whether a provider with a part may have more soon.
-func (s *supply) growing() bool {
-	return slices.ContainsFunc(s.providers, func(p *provider) bool {
-		return p.standing == good && p.part != nil && p.part.still < maxStill
-	})
-}
-
 // places draws the places at which nodes that fetch from each other ask for groups.
 type places struct {
-	rng   *rand.Rand
-	freed int   // counts, from 1, when groups may be asked for that were not needed before
-	next  int64 // the group after the run that a provider with all was asked for last
-}
-
-func newPlaces(seed uint64) places {
-	return places{rng: rand.New(rand.NewPCG(seed, 0)), freed: 1, next: -1}
-}
-
-// scattered returns a run of [from, to) that is neither stored nor requested and that p may have. It begins at a place
-// that chance draws, at a multiple of n groups: nodes that fetch from each other at the same time so have different
-// groups to give. From a provider that has all groups it takes a run that no provider with a part has, if there is one.
-// That is the run after the last such run, so each node fetches one stretch until it meets the stretch of another node.
-// It is empty when there is none.
-func (m *Machine) scattered(from, to, n int64, p *provider) (r Run) {
-	if p.part != nil && p.part.dry == m.places.freed {
-		return Run{}
-	}
-	near := min(to, m.common.from+Window) // providers with a part can give what is in the window
-	at := from + m.places.rng.Int64N(max(1, near-from))
-	at = max(from, at-at%min(n, pieceGroups))
-	if p.part == nil {
-		r = m.search(Run{max(from, m.places.next), min(near, m.places.next+1)}, p, true)
-		if !r.empty() {
-			r = m.search(Run{r.Lo, near}, p, true)
-		}
-		r = r.or(func() Run { return m.search(Run{at, near}, p, true) }).
-			or(func() Run { return m.search(Run{from, at}, p, true) }).
-			or(func() Run { return m.search(Run{near, to}, p, true) })
-		if !r.empty() {
-			m.places.next = r.Lo + n
-		}
-		if !r.empty() || m.spares(p) {
-			return r
-		}
-	}
-	r = m.search(Run{at, to}, p, false).or(func() Run { return m.search(Run{from, at}, p, false) })
-	if r.empty() && p.part != nil {
-		p.part.dry = m.places.freed
-	}
-	return r
-}
-
-// spares reports whether p, which has all, is asked for nothing that providers with a part have: one of them is
-// faster.
-func (s *supply) spares(p *provider) bool {
-	return p.part == nil && slices.ContainsFunc(s.providers, func(o *provider) bool {
-		return o.part != nil && o.standing == good && o.rate > p.rate
-	})
-}
-
-// together reports whether all of w fetch whole objects from nodes that fetch them too. There are as many requests
-// then, but one to each of more providers, so that load spreads.
-func (s *supply) together(w waiters) bool { return s.common.parts > 0 && w.whole() }
-
-// queued returns how much later than usual a request counts as late: nodes that fetch from each other keep their links
-// full, and a request waits behind those of others.
-func (s *supply) queued(w waiters) time.Duration {
-	if s.together(w) {
-		return longRequest
-	}
-	return 0
+	rng  *rand.Rand
+	next int64 // the group after the run that a provider with all was asked for last; −1: there is none
 }
 
 // mix gives chance a say in the order of providers, which then begins with those that are likely to answer soon. What

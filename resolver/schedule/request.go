@@ -8,54 +8,27 @@ import (
 	"allium/protocols/b3"
 )
 
-// standing says whether a provider may be asked.
-type standing uint8
-
-const (
-	good   standing = iota // may be asked
-	slow                   // others were faster; may be asked again when those are lost
-	unsure                 // lacked a run; may be asked again when it says that it has others
-	lost                   // is not asked for this object again
-)
-
-// provider is a peer that may have the object.
-type provider struct {
-	id   ProviderID
-	rate float64 // measured bytes per second; 0 when unknown
-	rtt  time.Duration
-
-	inflight  int
-	hedged    int           // its requests that are hedged by another provider
-	fails     int           // requests in a row that delivered nothing
-	notBefore time.Duration // it is not asked before this time
-	standing  standing
-	away      bool // it has failed in a way that may pass
-
-	part    *part // what it has; nil: all, as far as is known
-	asked   bool  // Question was not answered yet
-	window  int64 // the first group of the window that it was asked for
-	noProof bool  // it cannot prove the size
-	missing int   // answers in a row that it lacks the run
+// Progress is the state of a running request. Its times count from Ask; 0 means that
+// it has not happened.
+type Progress struct {
+	Next  int64         // the group that arrives next
+	Sent  time.Duration // when the request went out
+	First time.Duration // when the first item arrived
+	Alive time.Duration // when the latest group arrived
 }
-
-// free reports whether p may be asked at the time now.
-func (p *provider) free(now time.Duration) bool { return p.standing == good && now >= p.notBefore }
-
-// become gives p a standing, unless it has a worse one.
-func (p *provider) become(s standing) { p.standing = max(p.standing, s) }
 
 // request is a request to one provider for a run of groups.
 //
-// Invariant: the groups [lo, Next) are stored. Trim lowers hi; the request then
+// Invariant: the groups [run.Lo, Next) are stored. Trim lowers hi; the request then
 // ends there.
 type request struct {
 	Progress
-	id       RequestID
-	p        *provider
-	lo, last int64 // the run as it was requested
-	hi       int64
-	asked    time.Duration
-	notify   int64 // the group of the last Notify
+	id     RequestID
+	p      *provider
+	run    Run // as it was requested
+	hi     int64
+	asked  time.Duration
+	notify int64 // the group of the last Notify
 
 	proof    bool // the proof of the size comes first
 	hedge    bool // this request hedges another one
@@ -77,23 +50,31 @@ func (all requests) runs() []Run {
 	return taken
 }
 
+// hedgeable returns the first of the requests for group g that p can hedge, or nil.
+func (all requests) hedgeable(g int64, p *provider) *request {
+	for _, r := range all {
+		if r.Next <= g && g < r.hi && r.hedgeableBy(p) {
+			return r
+		}
+	}
+	return nil
+}
+
 // sizeFor returns how many groups one request to p asks for. If there are providers with
 // parts, these are few: more would have to be cut when another has them, and what is on its way by then came for
 // nothing.
-func (all requests) sizeFor(p *provider, parts bool) int64 {
+func (m *Machine) sizeFor(p *provider) int64 {
 	usual, least := int64(firstRequest), int64(minRequest)
-	if parts {
+	if m.common.parts > 0 {
 		usual, least = minRequest, 1
 		if p.fails > 0 {
 			usual = 1
 		}
 	}
 	rate := p.rate
-	if rate == 0 {
-		for _, r := range all {
-			if r.p == p {
-				rate = max(rate, r.speed())
-			}
+	for _, r := range m.requests {
+		if r.p == p {
+			rate = max(rate, r.speed())
 		}
 	}
 	switch {
@@ -105,32 +86,49 @@ func (all requests) sizeFor(p *provider, parts bool) int64 {
 	return max(int64(min(rate*requestTime.Seconds()/b3.GroupSize, maxRequest)), least)
 }
 
+// Progress sets how far a request has come.
+func (o *object) Progress(id RequestID, p Progress) {
+	for _, r := range o.requests {
+		if r.id == id {
+			r.Progress = p
+		}
+	}
+}
+
 // ask sends p a request for a run.
-func (m *Machine) ask(p *provider, run Run) *request {
-	m.last++
+func (o *object) ask(p *provider, run Run) *request {
+	o.last++
 	r := &request{
-		id: m.last, p: p, lo: run.Lo, last: run.Hi, hi: run.Hi,
-		asked: m.now, proof: m.stored == nil, Progress: Progress{Next: run.Lo},
+		id: o.last, p: p, run: run, hi: run.Hi,
+		asked: o.now, proof: o.stored == nil, Progress: Progress{Next: run.Lo},
 	}
 	p.inflight++
-	m.requests = append(m.requests, r)
-	m.emit(Action{Kind: Ask, Request: r.id, Provider: p.id, Run: run, Proof: r.proof})
+	o.requests = append(o.requests, r)
+	o.emit(Action{Kind: Ask, Request: r.id, Provider: p.id, Run: run, Proof: r.proof})
 	return r
 }
 
 // cancel ends a request that has not ended.
-func (m *Machine) cancel(r *request, why Why) {
+func (o *object) cancel(r *request, why Why) {
 	if r.canceled == NotCanceled {
 		r.canceled = why
-		m.emit(Action{Kind: Cancel, Request: r.id, Why: why})
+		o.emit(Action{Kind: Cancel, Request: r.id, Why: why})
 	}
 }
 
 // trim lets a request end before group hi.
-func (m *Machine) trim(r *request, hi int64) {
+func (o *object) trim(r *request, hi int64) {
 	r.hi = hi
-	m.places.freed++
-	m.emit(Action{Kind: Trim, Request: r.id, At: hi})
+	o.freed++
+	o.emit(Action{Kind: Trim, Request: r.id, At: hi})
+}
+
+// alone reports whether r is not canceled, and no other request is or was for the same groups.
+func (r *request) alone() bool { return !r.shared && r.canceled == NotCanceled }
+
+// hedgeableBy reports whether p may hedge r. A request is hedged once.
+func (r *request) hedgeableBy(p *provider) bool {
+	return r.p != p && r.alone() && p.has(r.rest())
 }
 
 // rest returns the groups that have not arrived.
@@ -145,7 +143,7 @@ func (r *request) speed() float64 {
 	if r.p.rate > 0 {
 		return r.p.rate
 	}
-	n, took := r.Next-r.lo-1, r.Alive-r.First
+	n, took := r.Next-r.run.Lo-1, r.Alive-r.First
 	if n < 1 || n < measurable && took < requestTime {
 		return 0
 	}
@@ -173,7 +171,7 @@ func (r *request) due(hedgeAfter time.Duration) time.Duration {
 		return r.asked + max(r.Sent, r.Alive) + hedgeAfter
 	}
 	next := max(r.Sent, r.Alive) + rtt + timeFor(1, rate)
-	all := r.Sent + rtt + timeFor(r.hi-r.lo, rate)
+	all := r.Sent + rtt + timeFor(r.hi-r.run.Lo, rate)
 	return r.asked + min(next, all) + lateAfter
 }
 

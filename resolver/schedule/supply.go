@@ -1,21 +1,28 @@
 package schedule
 
-import (
-	"cmp"
-	"slices"
-	"time"
-)
+import "time"
 
-// supply is the known providers, and whether there may be more.
+// supply is the known providers, and the search for others.
 type supply struct {
-	providers []*provider
+	*orders
+	providers
 
+	cfg       Config
 	known     int      // candidates that the driver knows
 	finding   bool     // Find was not answered yet
 	exhausted bool     // the last answer to Find was NoneFound
 	questions int      // Questions that were not answered yet
+	searches  searches // for providers in place of lost ones, since a request delivered something
+	recalls   int      // how often a provider was recalled since then
 	looks     searches // among connected peers
+	looking   bool     // Look was not answered yet
 	common    common
+}
+
+// searches counts searches.
+type searches struct {
+	n  int
+	at time.Duration // when the next one is due; 0: not set
 }
 
 // Known sets how many candidates the driver knows, found ones included.
@@ -46,68 +53,101 @@ func (s *supply) hopeless() bool {
 	return !s.finding && s.exhausted && s.known <= len(s.providers) && s.questions == 0
 }
 
-// fastestFirst returns the providers, those with the highest rate first.
-func (s *supply) fastestFirst() []*provider {
-	sorted := slices.Clone(s.providers)
-	slices.SortStableFunc(sorted, func(a, b *provider) int { return cmp.Compare(b.rate, a.rate) })
-	return sorted
+// find asks the driver for another provider, unless it has no other.
+func (s *supply) find() {
+	if s.finding || s.exhausted && s.known <= len(s.providers) {
+		return
+	}
+	s.finding, s.exhausted = true, false
+	s.emit(Action{Kind: Find})
 }
 
-// free returns how many providers that may have all may be asked at the time now.
-func (s *supply) free(now time.Duration) (n int) {
+// due reports whether it is time for the next search. If that has no time yet, it is due after a pause.
+func (s *supply) due(of *searches, pause func(n int) time.Duration) bool {
+	if of.at == 0 {
+		of.at = s.now + pause(of.n)
+	}
+	s.wakeAt(of.at)
+	return s.now >= of.at
+}
+
+// look asks the driver to look among connected peers, if it is time for that.
+func (s *supply) look() {
+	if s.cfg.Look != nil && !s.looking && s.due(&s.looks, s.cfg.Look) {
+		s.looking = true
+		s.emit(Action{Kind: Look})
+	}
+}
+
+// Looked answers Look: the driver has added the candidates that it has found.
+func (s *supply) Looked(now time.Duration) {
+	s.begin(now)
+	n := s.looks.n + 1
+	s.looks, s.looking = searches{n, s.now + s.cfg.Look(n)}, false
+}
+
+// Returned says that a provider that was away is connected again. It is asked at once.
+func (s *supply) Returned(now time.Duration, id ProviderID) {
+	s.begin(now)
+	s.askAgain(s.providers[id])
+}
+
+// askAgain lets p be asked once more if it may have returned.
+func (s *supply) askAgain(p *provider) {
+	if p.mayReturn() {
+		p.standing, p.away, p.fails, p.notBefore = good, false, s.cfg.Tries-1, s.now
+	}
+}
+
+// recall lets a provider that had all and may have returned be asked again after a pause, if nodes fetch from each
+// other: what only such a provider has all of them need, and that all of them ask may be why it was silent. It does so
+// Config.Tries times until a request delivers something.
+func (s *supply) recall(p *provider) {
+	switch {
+	case s.common.parts == 0 || p.part != nil || !p.mayReturn() || s.recalls >= s.cfg.Tries:
+	case s.now >= p.notBefore:
+		s.recalls++
+		s.askAgain(p)
+	default:
+		s.wakeAt(p.notBefore)
+	}
+}
+
+// renew lets the lost providers that may have returned be asked again, and looks for further ones, after a pause. It
+// reports that it has just done so.
+func (s *supply) renew() bool {
+	if !s.due(&s.searches, s.cfg.Pause) {
+		return false
+	}
+	s.searches = searches{n: s.searches.n + 1}
+	s.emit(Action{Kind: Renew})
 	for _, p := range s.providers {
-		if p.free(now) && p.part == nil {
-			n++
-		}
+		s.askAgain(p)
 	}
-	return n
+	s.exhausted = false
+	s.find()
+	return true
 }
 
-// active returns how many providers have a request in flight.
-func (s *supply) active() (n int) {
+// question asks the driver which groups of a window p has.
+func (s *supply) question(p *provider, window int64) {
+	if p.asked {
+		return
+	}
+	p.asked, p.window = true, window
+	s.questions++
+	s.emit(Action{Kind: Question, Provider: p.id, At: p.window})
+}
+
+// questionParts asks anew the providers that have a part, as they may have more.
+func (s *supply) questionParts(window int64) {
 	for _, p := range s.providers {
-		if p.inflight > 0 {
-			n++
+		switch {
+		case p.part == nil || p.standing != good || p.asked:
+		case s.now >= p.part.due, p.part.from != window:
+			s.question(p, window)
+		default:
+			s.wakeAt(p.part.due)
 		}
 	}
-	return n
-}
-
-// partOf returns p's share, from 0 to 1, of the summed rate of all good
-// providers. A provider of unknown rate counts as average.
-func (s *supply) partOf(p *provider) float64 {
-	var all, known, live float64
-	for _, o := range s.providers {
-		if o.standing != good {
-			continue
-		}
-		live++
-		if o.rate > 0 {
-			all += o.rate
-			known++
-		}
-	}
-	if p.rate > 0 {
-		return p.rate / (all + all/known*(live-known))
-	}
-	return 1 / max(live, 1)
-}
-
-// someoneHas reports whether a provider that may be asked at the time then may
-// have group g.
-func (s *supply) someoneHas(g int64, then time.Duration) bool {
-	return slices.ContainsFunc(s.providers, func(p *provider) bool {
-		return p.free(then) && p.has(Run{g, g + 1})
-	})
-}
-
-// retrySlow lets slow providers be asked again, because the faster ones are lost.
-// It reports whether there is one.
-func (s *supply) retrySlow() (some bool) {
-	for _, p := range s.providers {
-		if p.standing == slow {
-			p.standing, p.notBefore, p.fails, some = good, 0, max(0, p.fails-1), true
-		}
-	}
-	return some
 }

@@ -125,6 +125,30 @@ func (w *waiter) tooShort(r Run, n int64) bool {
 // waiters are those of a transfer.
 type waiters []*waiter
 
+// Leave removes a waiter.
+func (all *waiters) Leave(id WaiterID) {
+	*all = slices.DeleteFunc(*all, func(w *waiter) bool { return w.id == id })
+}
+
+// Read sets the group that a reader reads next.
+func (all waiters) Read(id WaiterID, group int64) {
+	for _, w := range all {
+		if w.id == id {
+			w.pos = group
+		}
+	}
+}
+
+// Patience sets until when a waiter waits for providers to return, once all are lost and one of them may; 0: it
+// fails at once.
+func (all waiters) Patience(id WaiterID, until time.Duration) {
+	for _, w := range all {
+		if w.id == id {
+			w.until = until
+		}
+	}
+}
+
 // allFailed reports whether every waiter has failed.
 func (all waiters) allFailed() bool {
 	return !slices.ContainsFunc(all, func(w *waiter) bool { return !w.failed })
@@ -133,6 +157,11 @@ func (all waiters) allFailed() bool {
 // whole reports whether none of the waiters is a reader.
 func (all waiters) whole() bool {
 	return !slices.ContainsFunc(all, func(w *waiter) bool { return !w.Whole })
+}
+
+// wanted reports whether one of the waiters still needs a group of r.
+func (all waiters) wanted(r Run) bool {
+	return slices.ContainsFunc(all, func(w *waiter) bool { return !w.failed && w.from() < r.Hi && r.Lo < w.hi })
 }
 
 // window returns the first group of the window in which groups are needed next.
