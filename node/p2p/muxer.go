@@ -56,7 +56,7 @@ type unsent struct {
 
 	mu     sync.Mutex // lock: leaf
 	n      int64
-	closed bool          // the connection is closed: no write waits, because it fails
+	closed bool          // the connection is closed: nothing is counted any more
 	freed  chan struct{} // closed when there may be a place again; nil: nobody waits
 }
 
@@ -65,7 +65,10 @@ type unsent struct {
 func (q *unsent) enter(n int64, must bool) (freed <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.n > 0 && q.n+n > maxUnsent && !q.closed && !must {
+	if q.closed {
+		return nil // the write fails
+	}
+	if q.n > 0 && q.n+n > maxUnsent && !must {
 		if q.freed == nil {
 			q.freed = make(chan struct{})
 		}
