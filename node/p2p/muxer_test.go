@@ -31,7 +31,7 @@ func muxed(t *testing.T) (*boundedMuxer, network.MuxedConn, net.Conn) {
 	return m, c, theirs
 }
 
-// window is how many bytes a new stream takes of which the other end has read none.
+// window is the number of bytes that a new stream takes before the other end has read any.
 const window = 256 << 10
 
 // open opens a stream.

@@ -58,8 +58,8 @@ func Skeleton(l Label) string {
 	return norm.NFD.String(b.String())
 }
 
-// Spellings is a set of labels, no two of which look alike, such as the labels of a zone. The zero
-// value is empty. It is not safe for concurrent use.
+// Spellings is a set of labels that all look different, such as the labels of a zone. The zero value is empty. It is
+// not safe for concurrent use.
 type Spellings struct{ bySkeleton map[string]Label }
 
 // Like returns the label of the set that looks like l, or is l.

@@ -62,7 +62,7 @@ func (m Moment) holders() copies {
 	return m.held().without(m.v.Self)
 }
 
-// AskOf is Ask for a target of which this node does not know yet whether its origin is a member.
+// AskOf is Ask for the target of an origin that may be no member: the view says whether it is one.
 func (m Moment) AskOf(origin ID, t meta.Target) bool {
 	return m.take(Asked{Origin: origin, Target: t, Since: m.now, stranger: m.v.find(origin) == nil})
 }

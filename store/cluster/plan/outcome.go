@@ -50,7 +50,8 @@ func (o *Object) Answered(id ID, a Answer, piece Piece, p Params, now time.Time)
 			s.told = 0
 		}
 		s.proof, s.told = absent, min(s.told, toldBefore)
-		if s.none = !o.lacks.IsZero() && !asked.Before(o.lacks); !s.none && !o.lacks.IsZero() {
+		old := asked.Before(o.lacks) // never while the object can be read
+		if s.none = !o.lacks.IsZero() && !old; old {
 			s.due = now
 		}
 	case Busy:

@@ -88,7 +88,7 @@ type replicas struct {
 	seen []replica // at most MaxSeen
 }
 
-// replica returns what is known of a member's copy, nil if nothing is.
+// replica returns the state of a member's copy, nil if the object does not know the member.
 func (r *replicas) replica(id ID) *replica {
 	i := slices.IndexFunc(r.seen, func(s replica) bool { return s.id == id })
 	if i < 0 {

@@ -53,9 +53,9 @@ func (pl *planning) turn() time.Time {
 	return from.Add(time.Duration(before) * pl.p.Grace)
 }
 
-// send adds the sends of what is missing, once it is this node's turn: if only last copies are repaired, of one copy
-// more than the object is lost without. Copies on their way count, and so do members that have not answered their first
-// challenges, for a grace unless copies are awaited.
+// send adds a send for each missing copy, once it is this node's turn. If only last copies are repaired, the object
+// gets one copy more than it needs to be read. Copies on their way count, and so do members that have not answered
+// their first challenges, for a grace unless copies are awaited.
 func (pl *planning) send() {
 	want := pl.want
 	if pl.v.LastOnly {

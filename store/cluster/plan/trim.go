@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// trimming is the state of dropping copies of which there are too many.
+// trimming is the state of dropping the copies beyond those that are asked for.
 type trimming struct {
 	ample time.Time // since when there are too many; zero: there are not
 	leave leave
