@@ -292,9 +292,10 @@ var layers = map[string][]string{
 	"gateway/policy/denylist":     {"protocols/address", "protocols/name"},
 	"gateway/server": {
 		"gateway/certs", "gateway/exchange", "gateway/hosts", "gateway/policy", "gateway/policy/audit",
-		"gateway/server/sockets", "gateway/site",
+		"gateway/server/conns", "gateway/server/sockets", "gateway/site",
 		"protocols/capability",
 	},
+	"gateway/server/conns":   {"gateway/server/sockets"},
 	"gateway/server/sockets": {"gateway/api"},
 	"gateway/site":           {"protocols/manifest", "protocols/name"},
 	"gateway/weblink": {
@@ -487,8 +488,8 @@ var inTests = map[string][]string{
 
 	"gateway": {
 		"gateway/api/client", "gateway/certs", "gateway/certs/certstest", "gateway/pack/packtest", "gateway/pack/tile",
-		"gateway/pack/viewer", "gateway/policy/audit", "gateway/policy/denylist", "gateway/verified",
-		"protocols/bao", "protocols/capability", "protocols/manifest", "protocols/name",
+		"gateway/pack/viewer", "gateway/policy/audit", "gateway/policy/denylist", "gateway/server/conns",
+		"gateway/verified", "protocols/bao", "protocols/capability", "protocols/manifest", "protocols/name",
 		"protocols/ticket",
 	},
 	"gateway/certs":        {"gateway/certs/certstest"},

@@ -18,6 +18,7 @@ import (
 	"allium/gateway/hosts"
 	"allium/gateway/openapi"
 	"allium/gateway/server"
+	"allium/gateway/server/conns"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -361,7 +362,7 @@ func (r *recording) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 func (r *recording) WriteHeader(code int) {
 	if r.status == 0 {
-		r.status, r.header = code, server.HeaderOf(r.ResponseWriter, r.request).Clone()
+		r.status, r.header = code, conns.HeaderOf(r.ResponseWriter, r.request).Clone()
 	}
 	r.ResponseWriter.WriteHeader(code)
 }

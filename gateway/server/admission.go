@@ -62,10 +62,9 @@ func (l *listener) leave(rt route, w *delivery) {
 	if rt.exempt {
 		return
 	}
-	counted := w.transfers
 	w.transfers = nil // a problem that is sent later is not a transfer
-	if w.transfer.counted {
-		w.evicted = !counted.end(&w.transfer)
+	if w.transfer.Counted() {
+		w.evicted = !w.transfer.End()
 	} else {
 		w.share.Leave()
 		w.leaveGate()

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"allium/gateway/exchange"
+	"allium/gateway/server/conns"
 	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
@@ -89,7 +90,7 @@ func TestOrderOfAdmission(t *testing.T) {
 		if err := s.bounds.uploads.Enter(); err != nil {
 			t.Fatal(err)
 		}
-		share, err := s.bounds.clients.Enter(groupOf(parseAddrPort("192.0.2.1:1")))
+		share, err := s.bounds.clients.Enter(conns.GroupOf(conns.AddrOf("192.0.2.1:1")))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"allium/gateway/exchange"
+	"allium/gateway/server/conns"
 	"allium/gateway/server/sockets"
 	"allium/protocols/status"
 )
@@ -77,7 +78,7 @@ func refusal(o status.Outcome) bool {
 // userOf returns the user at the other end of a Unix socket as "uid:" and a number, or "" on
 // other connections.
 func userOf(r *http.Request) string {
-	c := connOf(r)
+	c := conns.Of(r)
 	if c == nil {
 		return ""
 	}

@@ -3,27 +3,22 @@ package server
 import (
 	"net/netip"
 
+	"allium/gateway/server/conns"
 	"allium/internal/limits"
 )
 
 // bounds are the limits of requests and connections.
 type bounds struct {
-	requests  *limits.Gate  // public requests being decided
-	api       *limits.Gate  // requests of the admin listener and the socket
-	events    *eventStreams // streams of events on the admin listener and the socket
-	uploads   *limits.Gate  // public uploads, which do not count as requests
-	clients   *clients      // of the public listener
-	waiting   waiting       // public requests that wait for a token of clients
-	transfers *transfers    // public answers being sent, without listings
-	listings  *transfers    // public listings being sent
-	lingers   *limits.Gate  // HTTP/2 streams open after their upload was refused
-	conns     [roles]connLimits
-}
-
-// connLimits are the limits of a listener's connections.
-type connLimits struct {
-	all   *limits.Gate
-	perIP *limits.KeyedGate[netip.Prefix] // nil: no limit per client of that listener
+	requests  *limits.Gate     // public requests being decided
+	api       *limits.Gate     // requests of the admin listener and the socket
+	events    *eventStreams    // streams of events on the admin listener and the socket
+	uploads   *limits.Gate     // public uploads, which do not count as requests
+	clients   *clients         // of the public listener
+	waiting   waiting          // public requests that wait for a token of clients
+	transfers *conns.Transfers // public answers being sent, without listings
+	listings  *conns.Transfers // public listings being sent
+	lingers   *limits.Gate     // HTTP/2 streams open after their upload was refused
+	conns     [roles]conns.Limits
 }
 
 // clients limits each client of the public listener, an IPv4 address or IPv6 /64: its requests
@@ -49,8 +44,8 @@ func newBounds(cfg Config, admin AdminConfig, p Params, r *limits.Registry, evic
 				Name: "gateway.inflight_per_ip", Path: "public listener → handlers", Policy: busy, Each: "client",
 			},
 			clientRate(cfg)),
-		transfers: newTransfers(r, "gateway.transfers", cfg.Transfers, evicted),
-		listings:  newTransfers(r, "gateway.listings", p.Listings, evicted),
+		transfers: conns.NewTransfers(r, "gateway.transfers", cfg.Transfers, evicted),
+		listings:  conns.NewTransfers(r, "gateway.listings", p.Listings, evicted),
 		api:       gate("admin.inflight", "admin listener and socket → handlers", busy, admin.Inflight),
 		uploads:   gate("gateway.uploads", "public listener → uploads", busy, cfg.Uploads),
 		lingers: gate("gateway.lingering", "refused HTTP/2 uploads → open streams",
@@ -59,9 +54,9 @@ func newBounds(cfg Config, admin AdminConfig, p Params, r *limits.Registry, evic
 	b.waiting = newWaiting(cfg, r)
 	b.events = &eventStreams{
 		gate:  gate("admin.events", "admin listener and socket → streams of events", busy, p.EventStreams),
-		conns: map[*conn]struct{}{},
+		conns: map[*conns.Conn]struct{}{},
 	}
-	conns := func(name, from, policy string, n int64) *limits.Gate {
+	all := func(name, from, policy string, n int64) *limits.Gate {
 		return gate(name, from+" → connections", policy, n)
 	}
 	const closed = "closed at once"
@@ -69,14 +64,14 @@ func newBounds(cfg Config, admin AdminConfig, p Params, r *limits.Registry, evic
 		spec := limits.Spec{Name: name, Path: from + " → connections", Policy: closed, Each: "client"}
 		return limits.NewKeyedGate[netip.Prefix](r, spec, cfg.ConnsPerIP)
 	}
-	b.conns[Public].all = conns("gateway.conns", "public listener",
+	b.conns[Public].All = all("gateway.conns", "public listener",
 		"a client with more connections loses one, the longest idle first; else closed at once", cfg.Conns)
-	b.conns[Admin].all = conns("admin.conns", "admin listener", closed, admin.Conns)
-	b.conns[Socket].all = conns("admin.socket_conns", "Unix socket", closed, admin.Conns)
-	b.conns[Public].perIP = perIP("gateway.conns_per_ip", "public listener")
+	b.conns[Admin].All = all("admin.conns", "admin listener", closed, admin.Conns)
+	b.conns[Socket].All = all("admin.socket_conns", "Unix socket", closed, admin.Conns)
+	b.conns[Public].PerClient = perIP("gateway.conns_per_ip", "public listener")
 	if cfg.TLS.RedirectListen != "" {
-		b.conns[Redirect].all = conns("gateway.redirect_conns", "redirect listener", closed, cfg.Conns)
-		b.conns[Redirect].perIP = perIP("gateway.redirect_conns_per_ip", "redirect listener")
+		b.conns[Redirect].All = all("gateway.redirect_conns", "redirect listener", closed, cfg.Conns)
+		b.conns[Redirect].PerClient = perIP("gateway.redirect_conns_per_ip", "redirect listener")
 	}
 	return b
 }

@@ -8,14 +8,19 @@ import (
 	"time"
 
 	"allium/gateway/exchange"
+	"allium/gateway/server/conns"
 	"allium/gateway/server/sockets"
 	"allium/internal/env"
 	"allium/internal/limits"
 )
 
+// bufferedBytes is the number of bytes of a body that net/http buffers until the handler returns.
+// Writing them never waits for the client.
+const bufferedBytes = 2 << 10
+
 // delivery sends an answer over the connection of its request, and counts it. Every write
 // renews the write deadline, so that only a client that takes nothing is cut off. On a TCP
-// connection, progress measures instead what the client acknowledges. A delivery is the
+// connection, the transfer measures instead what the client acknowledges. A delivery is the
 // transport of its Response and belongs to the handler's goroutine.
 type delivery struct {
 	exchange.Response
@@ -34,12 +39,10 @@ type delivery struct {
 	origins []string // origins whose pages may read the answer; see exchange.AllowOrigin
 	origin  string   // the origin of the page that made the request
 
-	header    *headerWriter // writes the header; nil: net/http does
-	judge     *conn         // the connection, if it measures progress; else nil
-	stream    *streamWatch  // watches an answer over HTTP/2; else nil
-	transfers *transfers    // counts the answer; nil: the answer is not counted
-	listings  *transfers    // counts the answer if it is a listing
-	transfer  transfer
+	header    *conns.HeaderWriter // writes the header; nil: net/http does
+	transfers *conns.Transfers    // counts the answer; nil: the answer is not counted
+	listings  *conns.Transfers    // counts the answer if it is a listing
+	transfer  conns.Transfer
 	gate      *limits.Gate // the gate in which the request holds a place; nil: none
 	share     *clientShare // the client's place in flight, and its share of the rate
 
@@ -61,9 +64,9 @@ func (l *listener) newDelivery(rt route, out http.ResponseWriter, r *http.Reques
 	}
 	d.Response.Begin(transportOf{d})
 	d.NoReadTimeout = l.noTimeouts
-	if c := connOf(r); c != nil && r.ProtoMajor == 1 && r.ProtoMinor == 1 && r.TLS == nil {
-		d.header = &c.header // with TLS and HTTP/2, other code writes to the connection
-		d.header.newRequest()
+	if c := conns.Of(r); c != nil && r.ProtoMajor == 1 && r.ProtoMinor == 1 && r.TLS == nil {
+		d.header = c.Header() // with TLS and HTTP/2, other code writes to the connection
+		d.header.NewRequest()
 	}
 	d.Capabilities, d.Audit = l.server.deps.Capabilities, l.server.deps.Audit
 	return d
@@ -76,7 +79,7 @@ type transportOf struct{ d *delivery }
 // Header implements Transport.
 func (t transportOf) Header() http.Header {
 	if t.d.header != nil {
-		return t.d.header.fields
+		return t.d.header.Fields()
 	}
 	return t.d.out.Header()
 }
@@ -94,7 +97,7 @@ func (t transportOf) WriteHeader(code int) {
 		h.Add("Vary", forwardedPrefix)
 	}
 	t.d.renewDeadline()
-	if t.d.header != nil && !t.d.header.begin(t.d.out, code) {
+	if t.d.header != nil && !t.d.header.Begin(t.d.out, code) {
 		t.d.passHeader()
 	}
 	t.d.out.WriteHeader(code)
@@ -103,7 +106,7 @@ func (t transportOf) WriteHeader(code int) {
 // passHeader lets net/http write the header.
 func (d *delivery) passHeader() {
 	if d.header != nil {
-		maps.Copy(d.out.Header(), d.header.fields)
+		maps.Copy(d.out.Header(), d.header.Fields())
 		d.header = nil
 	}
 }
@@ -114,20 +117,19 @@ func (t transportOf) Write(p []byte) (n int, err error) {
 	begun := time.Now()
 	defer func() { d.cost.writing += time.Since(begun) }()
 	for len(p) > 0 && err == nil {
-		part := d.stream.piece(min(len(p), exchange.DeadlineBytes))
+		part := d.transfer.Piece(min(len(p), exchange.DeadlineBytes))
 		if part, err = d.limitRate(part); err != nil {
 			return n, err
 		}
 		d.renewDeadline()
-		d.stream.begin()
-		d.header.announce(part)
+		d.transfer.BeginWrite()
+		d.header.Announce(part)
 		part, err = d.out.Write(p[:part])
-		d.header.announce(0)
-		d.stream.end()
+		d.header.Announce(0)
+		d.transfer.EndWrite(part)
 		n += part
 		p = p[part:]
 	}
-	d.transfer.bytes.Add(int64(n))
 	d.countTimeout(err)
 	return n, err
 }
@@ -150,9 +152,9 @@ const rateWait = time.Hour
 // Flush sends what is buffered.
 func (t transportOf) Flush() error {
 	t.d.renewDeadline()
-	t.d.stream.begin()
+	t.d.transfer.BeginWrite()
 	err := t.d.rc.Flush()
-	t.d.stream.end()
+	t.d.transfer.EndWrite(0)
 	t.d.countTimeout(err)
 	return err
 }
@@ -170,7 +172,7 @@ func (t transportOf) ReadTimedOut() {
 
 // PassedFile implements Transport.
 func (t transportOf) PassedFile() *os.File {
-	if c := connOf(t.d.r); c != nil {
+	if c := conns.Of(t.d.r); c != nil {
 		return sockets.TakeFile(c.Conn)
 	}
 	return nil
@@ -182,7 +184,7 @@ func (t transportOf) User() string { return userOf(t.d.r) }
 // countTimeout counts the first write that failed because of its deadline.
 func (d *delivery) countTimeout(err error) {
 	if err != nil && d.Failed == nil && errors.Is(err, os.ErrDeadlineExceeded) {
-		d.metrics.timeouts.WithLabelValues(env.TimeoutGatewayWrite).Inc()
+		d.metrics.writeTimedOut()
 	}
 }
 
@@ -190,11 +192,7 @@ func (d *delivery) countTimeout(err error) {
 // an eighth later than needed, so that not every write sets one. A connection that measures
 // progress renews its deadline itself.
 func (d *delivery) renewDeadline() {
-	switch {
-	case d.writeTimeout == 0 || d.stream != nil:
-		return
-	case d.judge != nil:
-		d.judge.armDeadline()
+	if d.writeTimeout == 0 || d.transfer.Arm() {
 		return
 	}
 	need := time.Now().Add(d.writeTimeout)
@@ -205,17 +203,10 @@ func (d *delivery) renewDeadline() {
 	_ = d.rc.SetWriteDeadline(d.deadline) // test recorders have no deadlines
 }
 
-// judgeByConn lets c measure the client's progress, if c can.
-func (d *delivery) judgeByConn(c *conn) {
-	if c == nil || !c.progress.enabled || d.writeTimeout == 0 {
-		return
-	}
-	d.judge = c
-	if d.r.ProtoMajor == 2 {
-		c.http2.Store(true)
-		d.watchStream(c)
-	} else {
-		c.progress.judge(d.writeTimeout)
+// watch has a client cut off that takes nothing of the answer, if there is a bound.
+func (d *delivery) watch() {
+	if d.writeTimeout > 0 {
+		d.transfer.Watch(d.r, conns.Answer{RC: &d.rc, Stall: d.writeTimeout, OnStall: d.metrics.writeTimedOut})
 	}
 }
 
@@ -223,22 +214,15 @@ func (d *delivery) judgeByConn(c *conn) {
 // the buffers, and then frees the request's place in its gate.
 func (t transportOf) StartTransfer(n int) error {
 	d := t.d
-	if d.transfers == nil || d.transfer.counted || d.Bytes+int64(n) <= bufferedBytes {
+	if d.transfers == nil || d.transfer.Counted() || d.Bytes+int64(n) <= bufferedBytes {
 		return nil
 	}
 	if d.Listing {
 		d.transfers = d.listings
 	}
-	one := &d.transfer
-	one.group, one.conn, one.stream, one.began = d.From.Group, d.judge, d.stream, time.Now()
-	one.fetched = d.Fetching > 0
-	if one.conn != nil {
-		one.writtenBefore = one.conn.progress.written.Load()
-	}
-	if err := d.transfers.begin(one); err != nil {
+	if err := d.transfer.Start(d.transfers, d.From.Group, d.Fetching > 0); err != nil {
 		return err
 	}
-	one.counted = true
 	d.share.Leave()
 	d.leaveGate()
 	return nil
@@ -257,7 +241,7 @@ func (t transportOf) ReleaseAdmission() {
 // EvictFetched implements Transport.
 func (t transportOf) EvictFetched() {
 	if t.d.transfers != nil {
-		t.d.transfers.evictFetched(t.d.From.Group)
+		t.d.transfers.EvictFetched(t.d.From.Group)
 	}
 }
 

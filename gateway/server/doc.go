@@ -15,13 +15,13 @@
 //     a part for the whole.
 //   - The routes marked Exempt pass no limit and are served while the node drains.
 //
-// One request, walked through: boundedListener.Accept takes a place for the connection, or
-// evicts an idle one. net/http reads the header and calls listener.ServeHTTP, which looks the
+// One request, walked through: conns.Listener takes a place for the connection, or evicts
+// an idle one. net/http reads the header and calls listener.ServeHTTP, which looks the
 // route up (router.route) and makes a delivery. admit checks the host, enters the gate, takes
 // the client's share of the rate and verifies the capability (authorize). recordMutation
 // writes the audit record, and the handler runs under the panic guard. Once the body exceeds
 // the buffers, StartTransfer counts it as a transfer and frees the request's place. Each write
-// renews the deadline, and progress measures what the client acknowledged. On HTTP/1 without
-// TLS, headerWriter replaces the header that net/http writes (ADR 41). finish sends a problem
+// renews the deadline, and package conns measures what the client acknowledged. On HTTP/1 without
+// TLS, conns.HeaderWriter replaces the header that net/http writes (ADR 41). finish sends a problem
 // or cuts the connection, logAccess logs, recordOutcome writes how a mutation ended.
 package server

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"allium/gateway/server/conns"
 	"allium/internal/limits"
 )
 
@@ -12,18 +13,18 @@ import (
 type eventStreams struct {
 	gate *limits.Gate // admits them
 
-	mu    sync.Mutex         // lock: leaf
-	conns map[*conn]struct{} // their connections; each carries only its stream
+	mu    sync.Mutex               // lock: leaf
+	conns map[*conns.Conn]struct{} // their connections; each carries only its stream
 }
 
 // add notes a stream. The caller calls remove with the same connection, which may be nil.
-func (e *eventStreams) add(c *conn) {
+func (e *eventStreams) add(c *conns.Conn) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.conns[c] = struct{}{}
 }
 
-func (e *eventStreams) remove(c *conn) {
+func (e *eventStreams) remove(c *conns.Conn) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.conns, c)
@@ -32,11 +33,11 @@ func (e *eventStreams) remove(c *conn) {
 // cut ends the writes of all streams at once.
 func (e *eventStreams) cut() {
 	e.mu.Lock()
-	conns := slices.Collect(maps.Keys(e.conns))
+	all := slices.Collect(maps.Keys(e.conns))
 	e.mu.Unlock()
-	for _, c := range conns {
+	for _, c := range all {
 		if c != nil {
-			c.endWrites()
+			c.EndWrites()
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 
+	"allium/gateway/server/conns"
 	"allium/internal/limits"
 )
 
@@ -31,7 +32,7 @@ type listener struct {
 	router        *router
 	gate          *limits.Gate
 	clients       *clients                  // nil: no limits per client
-	transfers     *transfers                // nil: bodies being sent count as requests in flight
+	transfers     *conns.Transfers          // nil: bodies being sent count as requests in flight
 	checkHost     func(*http.Request) error // checks Host and the origin
 	noTimeouts    bool                      // the client may read and send at any speed
 	hideInternal  bool                      // clients see no details of internal errors
@@ -78,16 +79,16 @@ func (c AdminConfig) names(open net.Listener) []string {
 
 // bound limits the connections of a listener. The Public and Redirect listeners also limit
 // those of each client, and evict idle ones.
-func (s *Server) bound(role Role, open net.Listener) *boundedListener {
-	at := s.bounds.conns[role]
-	l := &boundedListener{
-		Listener: open, gate: at.all, stall: s.cfg.StallTimeout, halfClosed: &s.halfClosed,
-		onForeignUser: s.refusedUser, exempt: func() proxies { return nil },
-		onReject: func(reason string) { s.metrics.rejected.WithLabelValues(reason).Inc() },
+func (s *Server) bound(role Role, open net.Listener) *conns.Listener {
+	public := role == Public || role == Redirect
+	cfg := conns.Config{
+		Limits: s.bounds.conns[role], Stall: s.cfg.StallTimeout, HalfClosed: s.halfClosed,
+		Exempt: func(a netip.Addr) bool { return public && s.live.Load().proxies.trust(a) },
+		Evicts: public, OnForeignUser: s.refusedUser,
+		OnReject: func(reason string) { s.metrics.rejected.WithLabelValues(reason).Inc() },
 	}
-	if role == Public || role == Redirect {
-		l.perIP, l.exempt = at.perIP, func() proxies { return s.live.Load().proxies }
-		l.evictable, l.transfers = newEvictQueue(), []*transfers{s.bounds.transfers, s.bounds.listings}
+	if public {
+		cfg.Transfers = []*conns.Transfers{s.bounds.transfers, s.bounds.listings}
 	}
-	return l
+	return conns.Listen(open, cfg)
 }

@@ -111,6 +111,9 @@ var refusals = []status.Outcome{
 	status.BadRequest,
 }
 
+// writeTimedOut counts a client that took nothing of an answer for too long.
+func (m *metrics) writeTimedOut() { m.timeouts.WithLabelValues(env.TimeoutGatewayWrite).Inc() }
+
 // refuse counts a request that was refused.
 func (m *metrics) refuse(o status.Outcome) {
 	switch o {

@@ -29,7 +29,7 @@ type Params struct {
 	// server cuts its connection, because the drain must not wait for a slow reader.
 	EventsEnd time.Duration
 	// Wrap wraps the handler of each listener, for tests. nil: no wrapper. Its http.ResponseWriter finds the header of
-	// the answer with HeaderOf.
+	// the answer with conns.HeaderOf.
 	Wrap func(Role, http.Handler) http.Handler
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"allium/gateway/exchange"
+	"allium/gateway/server/conns"
 	"allium/internal/patience"
 	"allium/protocols/status"
 )
@@ -24,11 +25,11 @@ func (l *listener) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler) // the server has closed, and an HTTP/2 connection is left over
 	}
 	defer l.server.handlers.Leave()
-	c := connOf(r)
-	if !c.begin() {
+	c := conns.Of(r)
+	if !c.Begin() {
 		panic(http.ErrAbortHandler) // the connection was evicted
 	}
-	defer c.end()
+	defer c.End()
 	now := l.server.live.Load()
 	rt, r, prefix, told := find(l, now, r)
 	name := rt.name
@@ -60,8 +61,8 @@ func (l *listener) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 		l.server.bounds.events.add(c)
 		defer l.server.bounds.events.remove(c)
 	}
-	w.judgeByConn(c)
-	defer w.stream.stop()
+	w.watch()
+	defer w.transfer.Unwatch()
 	w.renewDeadline() // the deadline of the connection's last request must not end this one
 
 	m := l.server.metrics.route(name)

@@ -15,6 +15,7 @@ import (
 	"allium/gateway/hosts"
 	"allium/gateway/policy"
 	"allium/gateway/policy/audit"
+	"allium/gateway/server/conns"
 	"allium/internal/env"
 	"allium/internal/latch"
 	"allium/internal/limits"
@@ -54,13 +55,13 @@ type Server struct {
 	routers  [roles + 1]*router // of the roles, and of websites
 	addrs    atomic.Pointer[Addrs]
 
-	halfClosed halfClosed
+	halfClosed *conns.HalfClosed
 }
 
 // New returns a Server that does not listen yet.
 func New(cfg Config, admin AdminConfig, d Deps, p Params) (*Server, error) {
 	d.Env.SetDefaults()
-	s := &Server{cfg: cfg, admin: admin, deps: d, params: p, halfClosed: halfClosed{conns: map[*conn]struct{}{}}}
+	s := &Server{cfg: cfg, admin: admin, deps: d, params: p, halfClosed: conns.NewHalfClosed()}
 	s.live.Store(newLive(cfg))
 	var err error
 	s.certs, err = certs.New(cfg.TLS, certs.Deps{Env: d.Env, Node: d.Certs})
@@ -100,14 +101,14 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 	// Requests outlive ctx until the drain ends.
 	requests, abort := context.WithCancelCause(context.WithoutCancel(ctx))
 	failed := make(chan error, 1)
-	var serving, conns sync.WaitGroup
+	var serving, open sync.WaitGroup
 	upkeep, rest := context.WithCancel(ctx)
 	defer rest()
 	if s.certs != nil {
 		serving.Go(func() { s.certs.Run(upkeep) })
 	}
 	for _, l := range listeners {
-		l.http = s.newHTTPServer(requests, l, &conns)
+		l.http = s.newHTTPServer(requests, l, &open)
 		serving.Go(func() {
 			if err := l.serve(); !errors.Is(err, http.ErrServerClosed) {
 				select {
@@ -130,7 +131,7 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 	}
 
 	abort(errDraining())
-	s.halfClosed.end()
+	s.halfClosed.End()
 	shutdown, cancel := context.WithTimeout(context.WithoutCancel(requests), s.params.Abort)
 	defer cancel()
 	for _, l := range listeners {
@@ -140,7 +141,7 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 	}
 	rest()
 	serving.Wait()
-	conns.Wait()
+	open.Wait()
 	s.handlers.CloseAndWait() // HTTP/2 runs handlers in goroutines of their own
 	return err
 }
@@ -157,9 +158,9 @@ func (l *listener) serve() error {
 	return l.http.Serve(l.conns)
 }
 
-// newHTTPServer returns the server of one listener. It counts every connection in conns until
+// newHTTPServer returns the server of one listener. It counts every connection in open until
 // the connection's goroutine ends.
-func (s *Server) newHTTPServer(requests context.Context, l *listener, conns *sync.WaitGroup) *http.Server {
+func (s *Server) newHTTPServer(requests context.Context, l *listener, open *sync.WaitGroup) *http.Server {
 	var handler http.Handler = l
 	if s.params.Wrap != nil {
 		handler = s.params.Wrap(l.role, l)
@@ -172,17 +173,17 @@ func (s *Server) newHTTPServer(requests context.Context, l *listener, conns *syn
 		MaxHeaderBytes:               int(s.cfg.HeaderBytes),
 		ErrorLog:                     slog.NewLogLogger(s.deps.Log.Handler(), slog.LevelDebug),
 		BaseContext:                  func(net.Listener) context.Context { return requests },
-		ConnContext:                  withConn,
+		ConnContext:                  conns.WithConn,
 		TLSConfig:                    l.tls,
 		Protocols:                    l.protocols(),
 		HTTP2:                        s.http2Config(),
 		ConnState: func(c net.Conn, st http.ConnState) {
 			switch st {
 			case http.StateNew:
-				conns.Add(1)
+				open.Add(1)
 			case http.StateClosed, http.StateHijacked:
 				s.metrics.handshakeFailed(c)
-				conns.Done()
+				open.Done()
 			}
 		},
 	}
@@ -241,12 +242,12 @@ func (s *Server) Reconfigure(cfg Config) {
 	b := &s.bounds
 	b.requests.Resize(cfg.Inflight)
 	b.uploads.Resize(cfg.Uploads)
-	b.transfers.gate.Resize(cfg.Transfers)
+	b.transfers.Resize(cfg.Transfers)
 	b.clients.Set(clientRate(cfg))
 	for _, role := range []Role{Public, Redirect} {
-		if at := b.conns[role]; at.all != nil {
-			at.all.Resize(cfg.Conns)
-			at.perIP.Resize(cfg.ConnsPerIP)
+		if at := b.conns[role]; at.All != nil {
+			at.All.Resize(cfg.Conns)
+			at.PerClient.Resize(cfg.ConnsPerIP)
 		}
 	}
 }

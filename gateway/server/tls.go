@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"allium/gateway/certs"
+	"allium/gateway/server/conns"
 )
 
 // tlsConfig returns the configuration of the public listener: TLS 1.2 and later with Go's
@@ -32,7 +33,7 @@ func (m *metrics) handshakeFailed(c net.Conn) {
 		return
 	}
 	result := "failed"
-	if inner, ok := t.NetConn().(*conn); ok && inner.timedOut.Load() {
+	if inner, ok := t.NetConn().(*conns.Conn); ok && inner.TimedOut() {
 		result = "timeout"
 	}
 	m.handshakes.WithLabelValues(result).Inc()
@@ -103,7 +104,7 @@ func (l *listener) protocols() *http.Protocols {
 const h2Streams = 100
 
 // http2Config bounds the memory of one HTTP/2 connection: 100 streams, frames of 16 KiB, header
-// tables of 4 KiB, and unread bodies of 256 KiB each and 1 MiB together. progress closes a
+// tables of 4 KiB, and unread bodies of 256 KiB each and 1 MiB together. Package conns closes a
 // connection that takes nothing. The server sends no pings, because a slow client answers them
 // only after it has read everything before them.
 func (s *Server) http2Config() *http.HTTP2Config {
@@ -111,7 +112,7 @@ func (s *Server) http2Config() *http.HTTP2Config {
 		MaxConcurrentStreams: h2Streams,
 		MaxReadFrameSize:     16 << 10, MaxDecoderHeaderTableSize: 4 << 10, MaxEncoderHeaderTableSize: 4 << 10,
 		MaxReceiveBufferPerStream: 256 << 10, MaxReceiveBufferPerConnection: 1 << 20,
-		WriteByteTimeout: s.cfg.StallTimeout / stallChecks,
+		WriteByteTimeout: s.cfg.StallTimeout / conns.StallChecks,
 		CountError:       func(kind string) { s.metrics.http2Errors.WithLabelValues(kind).Inc() },
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"allium/gateway/exchange"
+	"allium/gateway/server/conns"
 	"allium/protocols/status"
 )
 
@@ -53,7 +54,7 @@ func (p proxies) originOf(r *http.Request) exchange.Origin {
 			o.Secure = strings.EqualFold(scheme[0], "https")
 		}
 	}
-	o.Group = groupOf(o.Addr)
+	o.Group = conns.GroupOf(o.Addr)
 	return o
 }
 
@@ -113,29 +114,8 @@ func forwardedParam(element, name string) string {
 
 // peerOf returns the address at the other end of a request's connection.
 func peerOf(r *http.Request) netip.Addr {
-	if c := connOf(r); c != nil {
-		return c.peer
+	if c := conns.Of(r); c != nil {
+		return c.Peer()
 	}
-	return parseAddrPort(r.RemoteAddr)
-}
-
-func parseAddrPort(s string) netip.Addr {
-	ap, err := netip.ParseAddrPort(s)
-	if err != nil {
-		return netip.Addr{} // a Unix socket has none
-	}
-	return ap.Addr().Unmap().WithZone("")
-}
-
-// groupOf returns the addresses that one subscriber can use: an IPv4 address or an IPv6 /64.
-func groupOf(a netip.Addr) netip.Prefix {
-	bits := 32
-	if a.Is6() {
-		bits = 64
-	}
-	p, err := a.Prefix(bits)
-	if err != nil {
-		return netip.Prefix{} // a Unix socket has no address
-	}
-	return p
+	return conns.AddrOf(r.RemoteAddr)
 }

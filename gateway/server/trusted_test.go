@@ -4,6 +4,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"allium/gateway/server/conns"
 )
 
 // TestOrigin: who asks, by what trusted proxies say and by nothing else.
@@ -70,7 +72,7 @@ func TestOrigin(t *testing.T) {
 		if o := trusted.originOf(r); o.Group.String() != c.want {
 			t.Errorf("%s: %s, want %s", name, o.Group, c.want)
 		}
-		if o := proxies(nil).originOf(r); o.Group != groupOf(parseAddrPort(c.peer)) {
+		if o := proxies(nil).originOf(r); o.Group != conns.GroupOf(conns.AddrOf(c.peer)) {
 			t.Errorf("%s: %s without trusted proxies", name, o.Group)
 		}
 	}
@@ -104,7 +106,7 @@ func TestIPGroups(t *testing.T) {
 		"[2001:db8:1:2:ffff::]:1": "2001:db8:1:2::/64",
 		"[fe80::1%eth0]:1":        "fe80::/64",
 	} {
-		if got := groupOf(parseAddrPort(addr)).String(); got != want {
+		if got := conns.GroupOf(conns.AddrOf(addr)).String(); got != want {
 			t.Errorf("%s: %s, want %s", addr, got, want)
 		}
 	}

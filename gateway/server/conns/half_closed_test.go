@@ -1,4 +1,4 @@
-package server
+package conns
 
 import (
 	"net"
@@ -19,9 +19,9 @@ func (c *halfClosedConn) SetReadDeadline(time.Time) error { return nil }
 func (c *halfClosedConn) Close() error                    { return nil }
 
 // newHalfClosed returns a halfClosed and a connection for it.
-func newHalfClosed(c *halfClosedConn) (*halfClosed, *conn) {
-	h := &halfClosed{conns: map[*conn]struct{}{}}
-	return h, &conn{Conn: c, release: func() {}, halfClosed: h}
+func newHalfClosed(c *halfClosedConn) (*HalfClosed, *Conn) {
+	h := &HalfClosed{conns: map[*Conn]struct{}{}}
+	return h, &Conn{Conn: c, release: func() {}, halfClosed: h}
 }
 
 func TestHalfClosedEndsWritesWithoutLock(t *testing.T) {
@@ -36,7 +36,7 @@ func TestHalfClosedEndsWritesWithoutLock(t *testing.T) {
 	if !h.add(c) {
 		t.Error("add refused the connection")
 	}
-	h.end()
+	h.End()
 	if !free {
 		t.Error("add holds its lock while it ends the writes of a connection")
 	}
@@ -45,7 +45,7 @@ func TestHalfClosedEndsWritesWithoutLock(t *testing.T) {
 func TestHalfClosedRefusesAfterEnd(t *testing.T) {
 	fake := &halfClosedConn{read: func() (int, error) { return 0, net.ErrClosed }}
 	h, c := newHalfClosed(fake)
-	fake.closeWrite = h.end // the server ends while add ends the writes
+	fake.closeWrite = h.End // the server ends while add ends the writes
 	if h.add(c) || len(h.conns) != 0 {
 		t.Error("add took a connection that end does not wait for")
 	}

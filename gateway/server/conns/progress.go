@@ -1,4 +1,4 @@
-package server
+package conns
 
 import (
 	"errors"
@@ -23,9 +23,9 @@ const maxUnsent = 128 << 10
 // peer acknowledged. There a small buffer lets writes show progress soon.
 const sendBuffer = 256 << 10
 
-// stallChecks is the number of checks of a client that takes nothing within the time after
+// StallChecks is the number of checks of a client that takes nothing within the time after
 // which it is cut off. So it is cut off at most an eighth of that time late.
-const stallChecks = 8
+const StallChecks = 8
 
 // writesAtEnd bounds a write when the server ends. The last record of TLS must not wait for a client
 // that reads slowly.
@@ -85,7 +85,7 @@ func (p *progress) judge(stall time.Duration) {
 // measure notes that the client has acknowledged acked bytes until now. It returns the time until
 // the next measurement, or 0 if the client has acknowledged none for too long.
 func (p *progress) measure(acked int64, now time.Time) time.Duration {
-	check := p.stall / stallChecks
+	check := p.stall / StallChecks
 	if acked != p.acked || now.Sub(p.measuredAt) > 2*check { // or writes succeeded since
 		p.acked, p.ackedAt = acked, now
 	}
@@ -95,13 +95,13 @@ func (p *progress) measure(acked int64, now time.Time) time.Duration {
 
 // acknowledged returns how many written bytes the peer acknowledged. On systems that do not
 // report it, it returns how many the kernel accepted.
-func (c *conn) acknowledged() int64 {
+func (c *Conn) acknowledged() int64 {
 	return c.progress.written.Load() - c.unacknowledged()
 }
 
 // unacknowledged returns how many bytes the kernel buffers for the peer, or 0 if the system does
 // not report it.
-func (c *conn) unacknowledged() int64 {
+func (c *Conn) unacknowledged() int64 {
 	sc, isSocket := c.Conn.(syscall.Conn)
 	if !isSocket {
 		return 0
@@ -115,9 +115,9 @@ func (c *conn) unacknowledged() int64 {
 	return int64(left)
 }
 
-// Write sends p, or buffers it until the next write; see headerWriter. A write that runs into
+// Write sends p, or buffers it until the next write; see HeaderWriter. A write that runs into
 // its deadline continues while the client makes progress.
-func (c *conn) Write(p []byte) (n int, err error) {
+func (c *Conn) Write(p []byte) (n int, err error) {
 	if !c.progress.enabled {
 		return c.send(p)
 	}
@@ -141,15 +141,15 @@ func (c *conn) Write(p []byte) (n int, err error) {
 
 // armDeadline sets a write deadline, unless there is one. A deadline outlives its request: the write that
 // runs into it continues if the client makes progress, so only one write in a while renews it.
-func (c *conn) armDeadline() {
+func (c *Conn) armDeadline() {
 	if !c.progress.armed {
-		c.progress.armed = c.Conn.SetWriteDeadline(time.Now().Add(c.progress.stall/stallChecks)) == nil
+		c.progress.armed = c.Conn.SetWriteDeadline(time.Now().Add(c.progress.stall/StallChecks)) == nil
 	}
 }
 
 // SetWriteDeadline sets the deadline of writes. net/http clears it after each answer of HTTP/1, which a
 // connection that measures progress ignores.
-func (c *conn) SetWriteDeadline(t time.Time) error {
+func (c *Conn) SetWriteDeadline(t time.Time) error {
 	if t.IsZero() && c.progress.armed {
 		return nil
 	}
@@ -158,26 +158,26 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 
 // extendDeadline sets a new deadline for a write that ran into its old one. It returns false if
 // the client stands still or the connection was evicted.
-func (c *conn) extendDeadline() bool {
+func (c *Conn) extendDeadline() bool {
 	if c.cut() || c.halfClosed.over.Load() {
 		return false
 	}
 	now := time.Now()
 	wait := c.progress.measure(c.acknowledged(), now)
 	if wait <= 0 {
-		c.endWrites() // also for the last record of TLS
+		c.EndWrites() // also for the last record of TLS
 		return false
 	}
-	// endWrites may have set its deadline before this one.
+	// EndWrites may have set its deadline before this one.
 	return c.Conn.SetWriteDeadline(now.Add(wait)) == nil && !c.cut()
 }
 
 // cut reports whether the connection must write no more.
-func (c *conn) cut() bool { return c.progress.evicted.Load() || c.evicted.Load() }
+func (c *Conn) cut() bool { return c.progress.evicted.Load() || c.evicted.Load() }
 
-// endWrites makes the current write and all later ones fail at once, and the connection end
+// EndWrites makes the current write and all later ones fail at once, and the connection end
 // with a reset. It may be called from any goroutine.
-func (c *conn) endWrites() {
+func (c *Conn) EndWrites() {
 	c.progress.evicted.Store(true)
 	if tcp, ok := c.Conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)

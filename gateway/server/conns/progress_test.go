@@ -1,4 +1,4 @@
-package server
+package conns
 
 import (
 	"net"
@@ -26,7 +26,7 @@ func TestMeasure(t *testing.T) {
 	} {
 		p := progress{stall: stall}
 		begun := time.Unix(1e9, 0)
-		elapsed, wait := time.Duration(0), stall/stallChecks // of the first deadline
+		elapsed, wait := time.Duration(0), stall/StallChecks // of the first deadline
 		for wait > 0 && elapsed < 24*time.Hour {
 			elapsed += wait
 			acked := int64(0)
@@ -35,7 +35,7 @@ func TestMeasure(t *testing.T) {
 			}
 			wait = p.measure(acked, begun.Add(elapsed))
 		}
-		if cut := wait == 0; cut != (c.ends > 0) || cut && (elapsed < c.ends || elapsed > c.ends+2*stall/stallChecks) {
+		if cut := wait == 0; cut != (c.ends > 0) || cut && (elapsed < c.ends || elapsed > c.ends+2*stall/StallChecks) {
 			t.Errorf("%s: cut %t after %s, want about %s", name, cut, elapsed, c.ends)
 		}
 	}
@@ -43,7 +43,7 @@ func TestMeasure(t *testing.T) {
 	p := progress{stall: stall}
 	now := time.Unix(1e9, 0)
 	p.measure(0, now)
-	if wait := p.measure(0, now.Add(time.Hour)); wait != stall/stallChecks {
+	if wait := p.measure(0, now.Add(time.Hour)); wait != stall/StallChecks {
 		t.Errorf("an hour later: %s", wait)
 	}
 }
@@ -74,7 +74,7 @@ func (w *timedWire) Write(p []byte) (int, error) {
 func TestKeptDeadline(t *testing.T) {
 	t.Parallel()
 	w := &timedWire{}
-	c := &conn{Conn: w, halfClosed: &halfClosed{}}
+	c := &Conn{Conn: w, halfClosed: &HalfClosed{}}
 	c.progress.enabled = true
 	answer := func(stall time.Duration) {
 		t.Helper()
@@ -98,7 +98,7 @@ func TestKeptDeadline(t *testing.T) {
 		t.Errorf("%d deadlines and %d bytes after one has passed, want 2 and 30", len(w.set), w.got)
 	}
 	answer(time.Minute)
-	if last := w.set[len(w.set)-1]; len(w.set) != 3 || time.Until(last) > time.Minute/stallChecks {
+	if last := w.set[len(w.set)-1]; len(w.set) != 3 || time.Until(last) > time.Minute/StallChecks {
 		t.Errorf("deadlines %v, want one of the shorter stall time", w.set)
 	}
 	if err := c.SetWriteDeadline(pastDeadline); err != nil || !slices.Contains(w.set, pastDeadline) {

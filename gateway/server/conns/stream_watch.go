@@ -1,22 +1,20 @@
-package server
+package conns
 
 import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"allium/internal/env"
 )
 
 // streamWatch resets the HTTP/2 stream of an answer whose client takes nothing of it for the
-// write timeout. Other streams of the connection may go on meanwhile.
+// stall time. Other streams of the connection may go on meanwhile.
 //
 // It replaces net/http's write deadline, which must be set again for each write. stop ends the
 // watch and waits for a running look, because net/http's stream must not be used after the
 // handler has returned.
 type streamWatch struct {
-	w     *delivery
-	c     *conn
+	c *Conn
+	Answer
 	timer *time.Timer
 	since atomic.Int64 // start of the current write, in nanoseconds since 1970; 0: no write
 	slow  bool         // the last write took more than a second; the handler's goroutine uses it
@@ -33,15 +31,15 @@ type streamWatch struct {
 const maxResetWait = 5 * time.Second
 
 // resetWait returns the time in which the connection must take the reset of the stream.
-func (s *streamWatch) resetWait() time.Duration { return min(maxResetWait, s.w.writeTimeout/4) }
+func (s *streamWatch) resetWait() time.Duration { return min(maxResetWait, s.Stall/4) }
 
 // watchStream starts to watch an answer on c.
-func (d *delivery) watchStream(c *conn) {
-	s := &streamWatch{w: d, c: c}
-	d.stream = s
+func watchStream(c *Conn, a Answer) *streamWatch {
+	s := &streamWatch{c: c, Answer: a}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.timer = time.AfterFunc(d.writeTimeout, s.look)
+	s.timer = time.AfterFunc(a.Stall, s.look)
+	return s
 }
 
 // begin notes the start of a write, and end its end.
@@ -80,7 +78,7 @@ func (s *streamWatch) look() {
 		if left := s.reset.Add(s.resetWait()).Sub(now); left > 0 {
 			s.timer.Reset(left)
 		} else {
-			s.c.endWrites()
+			s.c.EndWrites()
 		}
 		return
 	}
@@ -88,7 +86,7 @@ func (s *streamWatch) look() {
 	slow := again <= 0
 	if slow || s.evict.Load() {
 		if slow {
-			s.w.metrics.timeouts.WithLabelValues(env.TimeoutGatewayWrite).Inc()
+			s.OnStall()
 		}
 		s.cut(now)
 		return
@@ -100,9 +98,9 @@ func (s *streamWatch) look() {
 func (s *streamWatch) wait(now time.Time) time.Duration {
 	since := s.since.Load()
 	if since == 0 {
-		return s.w.writeTimeout
+		return s.Stall
 	}
-	return s.w.writeTimeout - now.Sub(time.Unix(0, since))
+	return s.Stall - now.Sub(time.Unix(0, since))
 }
 
 // cut resets the stream, and lets look check later whether the connection took the reset. The
@@ -111,7 +109,7 @@ func (s *streamWatch) cut(now time.Time) {
 	s.mu.Lock()
 	s.reset = now
 	s.mu.Unlock()
-	_ = s.w.rc.SetWriteDeadline(pastDeadline) // HTTP/2 supports write deadlines
+	_ = s.RC.SetWriteDeadline(pastDeadline) // HTTP/2 supports write deadlines
 	s.timer.Reset(s.resetWait())
 }
 

@@ -1,10 +1,13 @@
-package server
+package conns
 
 import (
 	"errors"
 	"net"
 	"net/netip"
 	"testing"
+	"time"
+
+	"allium/internal/limits"
 
 	"pgregory.net/rapid"
 )
@@ -14,9 +17,9 @@ func TestWaiting(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		w := newEvictQueue()
-		var fresh, idle []*conn // the oldest first
-		running := map[*conn]int{}
-		without := func(l []*conn, c *conn) []*conn {
+		var fresh, idle []*Conn // the oldest first
+		running := map[*Conn]int{}
+		without := func(l []*Conn, c *Conn) []*Conn {
 			for i, o := range l {
 				if o == c {
 					return append(l[:i:i], l[i+1:]...)
@@ -24,23 +27,23 @@ func TestWaiting(t *testing.T) {
 			}
 			return l
 		}
-		waits := func() *conn {
-			all := append(append([]*conn{}, fresh...), idle...)
+		waits := func() *Conn {
+			all := append(append([]*Conn{}, fresh...), idle...)
 			if len(all) == 0 {
 				return nil
 			}
 			return all[rapid.IntRange(0, len(all)-1).Draw(t, "which")]
 		}
-		var busy []*conn
+		var busy []*Conn
 		t.Repeat(map[string]func(*rapid.T){
 			"accept": func(*rapid.T) {
-				c := &conn{evictQueue: w}
+				c := &Conn{place: place{queue: w}}
 				w.add(c)
 				fresh = append(fresh, c)
 			},
 			"begin": func(*rapid.T) {
 				if c := waits(); c != nil {
-					if !c.begin() {
+					if !c.Begin() {
 						t.Fatal("it is not gone")
 					}
 					fresh, idle = without(fresh, c), without(idle, c)
@@ -50,14 +53,14 @@ func TestWaiting(t *testing.T) {
 			},
 			"another stream": func(*rapid.T) {
 				if len(busy) > 0 {
-					busy[0].begin()
+					busy[0].Begin()
 					running[busy[0]]++
 				}
 			},
 			"end": func(*rapid.T) {
 				if len(busy) > 0 {
 					c := busy[0]
-					c.end()
+					c.End()
 					if running[c]--; running[c] == 0 {
 						delete(running, c)
 						busy = busy[1:]
@@ -87,7 +90,7 @@ func TestWaiting(t *testing.T) {
 				case c != nil:
 					t.Fatal("one in a request made room")
 				}
-				if c != nil && c.begin() {
+				if c != nil && c.Begin() {
 					t.Fatal("who made room begins a request")
 				}
 			},
@@ -101,13 +104,13 @@ func TestWhoHasMostMakesRoom(t *testing.T) {
 	t.Parallel()
 	w := newEvictQueue()
 	client := func(i int) netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), 32) }
-	add := func(i int) *conn {
-		c := &conn{evictQueue: w, group: client(i)}
+	add := func(i int) *Conn {
+		c := &Conn{place: place{queue: w, group: client(i)}}
 		w.add(c)
 		return c
 	}
 	shy := add(1)
-	greedy := []*conn{add(2), add(2), add(2)}
+	greedy := []*Conn{add(2), add(2), add(2)}
 	if c, _ := w.evictIdle(client(2)); c != greedy[0] {
 		t.Error("who has most did not take its own oldest")
 	}
@@ -117,10 +120,10 @@ func TestWhoHasMostMakesRoom(t *testing.T) {
 	if c, _ := w.evictIdle(client(3)); c != nil {
 		t.Error("it took the last of somebody")
 	}
-	if !shy.begin() {
+	if !shy.Begin() {
 		t.Error("who has one made room")
 	}
-	shy.end()
+	shy.End()
 	w.remove(shy)
 	w.remove(greedy[2])
 	w.remove(greedy[0]) // as its connection is closed
@@ -138,9 +141,9 @@ func TestFewAreLeaving(t *testing.T) {
 	greedy := netip.MustParsePrefix("192.0.2.1/32")
 	shy := netip.MustParsePrefix("192.0.2.2/32")
 	for range 2 * maxEvicting {
-		w.add(&conn{evictQueue: w, group: greedy})
+		w.add(&Conn{place: place{queue: w, group: greedy}})
 	}
-	var left []*conn
+	var left []*Conn
 	leave := func(client netip.Prefix) (n int) {
 		for c, _ := w.evictIdle(client); c != nil; c, _ = w.evictIdle(client) {
 			left = append(left, c)
@@ -168,14 +171,18 @@ func TestFewAreLeaving(t *testing.T) {
 // whoever reads it; until then it is counted, and Accept does not wait.
 func TestAcceptLeavesClosingToTheReader(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, func(c *Config) { c.Conns, c.ConnsPerIP = 1, 0 })
 	raw, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer raw.Close()
-	l := s.bound(Public, raw)
-	accept := func() *conn {
+	var registry *limits.Registry
+	l := Listen(raw, Config{
+		Limits: Limits{All: registry.NewGate(limits.Spec{Name: "gateway.conns"}, 1, 0)},
+		Evicts: true, Stall: time.Minute, HalfClosed: NewHalfClosed(),
+		Exempt: func(netip.Addr) bool { return false }, OnReject: func(string) {},
+	})
+	accept := func() *Conn {
 		peer, err := net.Dial("tcp", raw.Addr().String())
 		if err != nil {
 			t.Fatal(err)
@@ -186,7 +193,7 @@ func TestAcceptLeavesClosingToTheReader(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { c.Close() })
-		return c.(*conn)
+		return c.(*Conn)
 	}
 	leaving := func() int {
 		l.evictable.mu.Lock()

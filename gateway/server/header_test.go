@@ -2,117 +2,27 @@ package server
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"regexp"
 	"strings"
 	"testing"
+
+	"allium/gateway/server/conns"
+	"allium/internal/limits"
 )
-
-// wire keeps what is written to a connection, and fails at room bytes.
-type wire struct {
-	net.Conn
-	got  bytes.Buffer
-	room int
-}
-
-var errFull = errors.New("nobody reads")
-
-func (w *wire) Write(p []byte) (int, error) {
-	if w.got.Len()+len(p) > w.room {
-		n, _ := w.got.Write(p[:w.room-w.got.Len()])
-		return n, errFull
-	}
-	return w.got.Write(p)
-}
-
-// The header that net/http writes, and the one that replaces it, for a body of 5000 bytes.
-const (
-	told   = "HTTP/1.1 200 OK\r\nContent-Length: 5000\r\nDate: now\r\n\r\n"
-	wanted = "HTTP/1.1 200 OK\r\nContent-Length: 5000\r\nContent-Type: text/plain\r\nEtag: \"1\"\r\nDate: now\r\n\r\n"
-)
-
-// begun returns a connection to w with a pending header, of whose body part bytes are being written.
-func begun(t *testing.T, w *wire, part int) *conn {
-	t.Helper()
-	k := &conn{Conn: w}
-	k.header.newRequest()
-	k.header.fields = http.Header{"Etag": {` "1" `}, "Content-Length": {"5000"}, "Content-Type": {"text/plain"}}
-	if !k.header.begin(httptest.NewRecorder(), http.StatusOK) {
-		t.Fatal("net/http writes the header")
-	}
-	k.header.announce(part)
-	return k
-}
-
-// TestHeaderWaits: the beginning of an answer waits for the rest where that is certain to come, and nothing else waits.
-func TestHeaderWaits(t *testing.T) {
-	t.Parallel()
-	full := strings.Repeat("x", netHTTPBuffer-len(told))
-	for _, c := range []struct {
-		name  string
-		part  int
-		first string // of the body
-		held  bool
-	}{
-		{"the most of the body", 5000, full, true},
-		{"the header alone", 5000, "", true},
-		{"no body", 0, "", false},
-		{"a part that net/http keeps", len(full) + netHTTPBuffer, full, false},
-		{"a part that it does not keep", len(full) + netHTTPBuffer + 1, full, true},
-		{"a part that is sent", len(full), full, false},
-	} {
-		w := &wire{room: 1 << 20}
-		k := begun(t, w, c.part)
-		if n, err := k.Write([]byte(told + c.first)); n != len(told)+len(c.first) || err != nil {
-			t.Errorf("%s: first: %d, %v", c.name, n, err)
-		}
-		if held := w.got.Len() == 0; held != c.held {
-			t.Errorf("%s: held %t", c.name, held)
-		}
-		for _, p := range []string{"rest", told, "more"} { // net/http may write headers of its own
-			if n, err := k.Write([]byte(p)); n != len(p) || err != nil {
-				t.Errorf("%s: %d, %v", c.name, n, err)
-			}
-		}
-		if got := w.got.String(); got != wanted+c.first+"rest"+told+"more" {
-			t.Errorf("%s: %q", c.name, got)
-		}
-	}
-	k := begun(t, &wire{}, 0)
-	if _, err := k.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")); !errors.Is(err, errNetHTTPHeader) {
-		t.Errorf("another header: %v", err)
-	}
-}
-
-// TestHeaderFails: what of the second write was not sent is told.
-func TestHeaderFails(t *testing.T) {
-	t.Parallel()
-	for room := range len(wanted) + 5000 {
-		w := &wire{room: room}
-		k := begun(t, w, 5000)
-		if _, err := k.Write([]byte(told)); err != nil {
-			t.Fatal(err)
-		}
-		n, err := k.Write(make([]byte, 5000))
-		if want := max(0, room-len(wanted)); n != want || !errors.Is(err, errFull) {
-			t.Errorf("room for %d: %d, %v; want %d", room, n, err, want)
-		}
-	}
-}
 
 // TestHeaderAsNetHTTP: each answer has the same bytes as that of net/http alone.
 func TestHeaderAsNetHTTP(t *testing.T) {
 	t.Parallel()
 	fields := http.Header{
 		"Content-Type": {"text/plain"}, "X-Corr-Id": {"1"}, "Vary": {"Origin", " Accept "}, "Etag": {`"x"`},
-		"Cache-Control": {"no-store"}, "Access-Control-Allow-Origin": nil, "Link": {strings.Repeat("v", 2*netHTTPBuffer)},
+		"Cache-Control": {"no-store"}, "Access-Control-Allow-Origin": nil, "Link": {strings.Repeat("v", 8<<10)},
 	}
 	answers := map[string]http.HandlerFunc{}
 	for _, code := range []int{200, 204, 206, 304, 404, 429, 500, 599} {
@@ -167,7 +77,7 @@ func TestHeaderAsNetHTTP(t *testing.T) {
 var dates = regexp.MustCompile(`Date: .*GMT`)
 
 // rawServer starts a server of answers with fields, and returns a function that asks for one twice over a connection
-// and returns all bytes. own says whether headerWriter writes their headers.
+// and returns all bytes. own says whether HeaderWriter writes their headers.
 func rawServer(
 	t *testing.T, fields http.Header, answers map[string]http.HandlerFunc, own bool,
 ) func(method, name, more string) string {
@@ -181,8 +91,8 @@ func rawServer(
 		d := &delivery{out: out, rc: *http.NewResponseController(out), r: r}
 		d.Begin(transportOf{d})
 		if own {
-			d.header = &connOf(r).header
-			d.header.newRequest()
+			d.header = conns.Of(r).Header()
+			d.header.NewRequest()
 		}
 		for name, values := range fields {
 			d.Header()[name] = values
@@ -193,8 +103,12 @@ func rawServer(
 		}
 	}))
 	_ = s.Listener.Close()
-	s.Listener = wrapped{l}
-	s.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return withConn(ctx, c) }
+	var registry *limits.Registry
+	s.Listener = conns.Listen(l, conns.Config{
+		Limits: conns.Limits{All: registry.NewGate(limits.Spec{Name: "gateway.conns"}, 100, 0)},
+		Exempt: func(netip.Addr) bool { return false }, HalfClosed: conns.NewHalfClosed(),
+	})
+	s.Config.ConnContext = conns.WithConn
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.Start()
 	t.Cleanup(s.Close)
@@ -217,12 +131,4 @@ func rawServer(
 		}
 		return dates.ReplaceAllString(string(all), "Date: now")
 	}
-}
-
-// wrapped wraps each connection in a conn.
-type wrapped struct{ net.Listener }
-
-func (l wrapped) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	return &conn{Conn: c, release: func() {}}, err
 }

@@ -1,4 +1,4 @@
-package server
+package conns
 
 import (
 	"maps"
@@ -19,25 +19,28 @@ import (
 type evictQueue struct {
 	mu        sync.Mutex           // lock: leaf
 	perClient map[netip.Prefix]int // connections of a client, those that serve requests too
-	fresh     linked.List[conn]    // connections without a first request
-	idle      linked.List[conn]    // connections between requests
+	fresh     linked.List[Conn]    // connections without a first request
+	idle      linked.List[Conn]    // connections between requests
 
 	evicting int // evicted connections that are not closed yet; at most maxEvicting
 }
 
 func newEvictQueue() *evictQueue { return &evictQueue{perClient: map[netip.Prefix]int{}} }
 
-// connState is the state of a connection in its evictQueue, guarded by the queue's mu.
-type connState struct {
-	list     *linked.List[conn] // the list that holds the connection; nil: none
-	node     linked.Node[conn]
+// place is the place of a connection in its evictQueue. The fields below group are guarded by the queue's mu.
+type place struct {
+	queue *evictQueue  // nil: the connection is never evicted
+	group netip.Prefix // the client
+
+	list     *linked.List[Conn] // the list that holds the connection; nil: none
+	node     linked.Node[Conn]
 	requests int  // requests in flight; more than one on HTTP/2
 	removed  bool // closed or evicted
 	evicting bool // evicted and not closed yet
 }
 
 // add adds an accepted connection.
-func (w *evictQueue) add(c *conn) {
+func (w *evictQueue) add(c *Conn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.perClient[c.group]++
@@ -45,7 +48,7 @@ func (w *evictQueue) add(c *conn) {
 }
 
 // begin notes that c has read the header of a request. It returns false if c was evicted.
-func (w *evictQueue) begin(c *conn) bool {
+func (w *evictQueue) begin(c *Conn) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if c.removed {
@@ -57,7 +60,7 @@ func (w *evictQueue) begin(c *conn) bool {
 }
 
 // end notes that c has answered a request.
-func (w *evictQueue) end(c *conn) {
+func (w *evictQueue) end(c *Conn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if c.requests--; c.requests == 0 && !c.removed {
@@ -66,7 +69,7 @@ func (w *evictQueue) end(c *conn) {
 }
 
 // remove removes a connection that was closed. It may be called again.
-func (w *evictQueue) remove(c *conn) {
+func (w *evictQueue) remove(c *Conn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if c.evicting {
@@ -76,7 +79,7 @@ func (w *evictQueue) remove(c *conn) {
 	w.unregister(c)
 }
 
-func (w *evictQueue) unregister(c *conn) {
+func (w *evictQueue) unregister(c *Conn) {
 	if c.removed {
 		return
 	}
@@ -101,13 +104,13 @@ const (
 // evictIdle removes the connection to evict for one more connection of client, and returns the
 // reason for the metric. It returns nil if no connection may be evicted, or if too many evicted
 // ones are open.
-func (w *evictQueue) evictIdle(client netip.Prefix) (c *conn, reason string) {
+func (w *evictQueue) evictIdle(client netip.Prefix) (c *Conn, reason string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.evicting >= maxEvicting || w.evicting >= maxEvicting/2 && w.perClient[client] > fewConns {
 		return nil, ""
 	}
-	may := func(c *conn) bool { return w.mayEvict(c, client) }
+	may := func(c *Conn) bool { return w.mayEvict(c, client) }
 	if c, reason = oldest(&w.fresh, may), "slow_evicted"; c == nil {
 		c, reason = oldest(&w.idle, may), "idle_evicted"
 	}
@@ -122,7 +125,7 @@ func (w *evictQueue) evictIdle(client netip.Prefix) (c *conn, reason string) {
 
 // mayEvict reports whether c may be evicted for client: c is client's own, or c's client has
 // more connections even afterwards.
-func (w *evictQueue) mayEvict(c *conn, client netip.Prefix) bool {
+func (w *evictQueue) mayEvict(c *Conn, client netip.Prefix) bool {
 	return c.group == client || w.perClient[c.group] > w.perClient[client]+1
 }
 
@@ -141,7 +144,7 @@ func (w *evictQueue) overShare(client netip.Prefix) func(group netip.Prefix, n i
 
 // evictActive removes c, which serves a request, to evict it. It returns false if c is closed
 // or evicted, or if too many evicted connections are open.
-func (w *evictQueue) evictActive(c *conn) bool {
+func (w *evictQueue) evictActive(c *Conn) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if c.removed || w.evicting >= maxEvicting {
@@ -155,7 +158,7 @@ func (w *evictQueue) evictActive(c *conn) bool {
 
 // oldest returns the oldest connection of l for which may returns true, among the oldest
 // maxCandidates, or nil.
-func oldest(l *linked.List[conn], may func(*conn) bool) *conn {
+func oldest(l *linked.List[Conn], may func(*Conn) bool) *Conn {
 	looked := 0
 	for c := range l.FromOldest {
 		if may(c) {
@@ -169,13 +172,13 @@ func oldest(l *linked.List[conn], may func(*conn) bool) *conn {
 }
 
 // pushTo adds c, which is in no list, to l as the newest.
-func (c *conn) pushTo(l *linked.List[conn]) {
+func (c *Conn) pushTo(l *linked.List[Conn]) {
 	c.list = l
 	l.Push(&c.node, c)
 }
 
 // unlist removes c from its list, if it is in one.
-func (c *conn) unlist() {
+func (c *Conn) unlist() {
 	if c.list != nil {
 		c.list.Remove(&c.node)
 		c.list = nil

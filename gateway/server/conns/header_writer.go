@@ -1,4 +1,4 @@
-package server
+package conns
 
 import (
 	"bytes"
@@ -14,13 +14,13 @@ import (
 	"sync"
 )
 
-// headerWriter writes the headers of the answers on a connection of HTTP/1 without TLS, with the bytes that net/http
+// HeaderWriter writes the headers of the answers on a connection of HTTP/1 without TLS, with the bytes that net/http
 // would write. That copies and sorts the fields of each answer, and needs two system calls and two segments for the
 // header and the first bytes of the body. So it is told only the length of the body. The header that it writes is
 // replaced by the real one, which waits for the body if that is certain to follow.
 //
 // It belongs to the goroutine that serves the connection's requests.
-type headerWriter struct {
+type HeaderWriter struct {
 	fields   http.Header    // of the answer
 	names    []string       // of the fields of the last answer, sorted
 	length   int            // of the body, as the header says
@@ -49,8 +49,8 @@ var (
 // errNetHTTPHeader reports a header of net/http that is not the one of the answer.
 var errNetHTTPHeader = errors.New("net/http wrote an unexpected header")
 
-// newRequest forgets the answer before.
-func (w *headerWriter) newRequest() {
+// NewRequest forgets the answer before.
+func (w *HeaderWriter) NewRequest() {
 	if w.fields == nil {
 		w.fields = http.Header{}
 	}
@@ -58,9 +58,9 @@ func (w *headerWriter) newRequest() {
 	w.pending, w.send, w.part = nil, nil, 0
 }
 
-// begin makes the header pending, and tells net/http what it needs to know. It returns false for an answer whose
+// Begin makes the header pending, and tells net/http what it needs to know. It returns false for an answer whose
 // header net/http must write: it has no Content-Length, or fields that net/http acts on.
-func (w *headerWriter) begin(to http.ResponseWriter, code int) bool {
+func (w *HeaderWriter) Begin(to http.ResponseWriter, code int) bool {
 	empty := code == http.StatusNoContent || code == http.StatusNotModified
 	length := w.fields["Content-Length"]
 	switch {
@@ -100,16 +100,19 @@ func (w *headerWriter) begin(to http.ResponseWriter, code int) bool {
 	return true
 }
 
-// HeaderOf returns the header of the answer to r that is being sent to w, net/http's, for a wrapper of Params.Wrap.
+// Fields returns the header of the answer, for the handler to fill.
+func (w *HeaderWriter) Fields() http.Header { return w.fields }
+
+// HeaderOf returns the header of the answer to r that is being sent to w, net/http's.
 func HeaderOf(w http.ResponseWriter, r *http.Request) http.Header {
-	if c := connOf(r); c != nil && c.header.pending != nil {
+	if c := Of(r); c != nil && c.header.pending != nil {
 		return c.header.fields
 	}
 	return w.Header()
 }
 
 // sortNames sets names. Most answers on a connection have the same fields as the one before.
-func (w *headerWriter) sortNames() {
+func (w *HeaderWriter) sortNames() {
 	same := len(w.names) == len(w.fields)
 	for i := 0; same && i < len(w.names); i++ {
 		_, same = w.fields[w.names[i]]
@@ -130,13 +133,13 @@ func actsOn(name string) bool {
 }
 
 // free gives back the buffer of the pending header, which was sent, is left to net/http, or can no longer be sent.
-func (w *headerWriter) free() {
+func (w *HeaderWriter) free() {
 	pendingPool.Put(w.pending)
 	w.pending, w.send = nil, nil
 }
 
-// announce says how many bytes of the body net/http is given now. A nil w does nothing.
-func (w *headerWriter) announce(part int) {
+// Announce says how many bytes of the body net/http is given now. A nil w does nothing.
+func (w *HeaderWriter) Announce(part int) {
 	if w != nil {
 		w.part = part
 	}
@@ -144,7 +147,7 @@ func (w *headerWriter) announce(part int) {
 
 // take adds p, net/http's header and what follows it, to the pending header, which has the status line and the length
 // already. It reports whether all waits for the next write, which is certain to follow.
-func (w *headerWriter) take(p []byte) (waits bool, err error) {
+func (w *HeaderWriter) take(p []byte) (waits bool, err error) {
 	w.replaces = false
 	line, end := bytes.Index(p, crlf), bytes.Index(p, headerEnd)
 	if line < 0 || end < 0 || !bytes.HasPrefix(w.pending.b, p[:line+len(crlf)]) {
@@ -159,7 +162,7 @@ func (w *headerWriter) take(p []byte) (waits bool, err error) {
 }
 
 // sendRest sends the rest of vec. n is how much of its second part was sent, and sent how much of both.
-func (w *headerWriter) sendRest(to net.Conn) (n int, sent int64, err error) {
+func (w *HeaderWriter) sendRest(to net.Conn) (n int, sent int64, err error) {
 	before := w.left()
 	sent, err = w.send.WriteTo(to)
 	n = before - w.left()
@@ -170,7 +173,7 @@ func (w *headerWriter) sendRest(to net.Conn) (n int, sent int64, err error) {
 }
 
 // left returns how much of the second part of vec is not sent.
-func (w *headerWriter) left() int {
+func (w *HeaderWriter) left() int {
 	if len(w.send) == 0 {
 		return 0
 	}
@@ -179,7 +182,7 @@ func (w *headerWriter) left() int {
 
 // send sends what is pending, and p, unless that waits for the next write. After a deadline it is called with the rest
 // of p.
-func (c *conn) send(p []byte) (n int, err error) {
+func (c *Conn) send(p []byte) (n int, err error) {
 	w, taken := &c.header, 0
 	if w.pending == nil {
 		n, err = c.Conn.Write(p)

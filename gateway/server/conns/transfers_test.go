@@ -1,4 +1,4 @@
-package server
+package conns
 
 import (
 	"net/netip"
@@ -15,14 +15,14 @@ func TestSlowestOverTheWholeTime(t *testing.T) {
 		began := time.Now()
 		time.Sleep(time.Hour)
 		now := time.Now()
-		transferOf := func(bytes int64, lasts time.Duration) *transfer {
-			x := &transfer{began: now.Add(-lasts)}
+		transferOf := func(bytes int64, lasts time.Duration) *Transfer {
+			x := &Transfer{began: now.Add(-lasts)}
 			x.bytes.Store(bytes)
 			return x
 		}
 		steady := transferOf(80_000*3600, now.Sub(began))
 		for name, c := range map[string]struct {
-			other   *transfer
+			other   *Transfer
 			slowest bool // the other one is
 		}{
 			"new, nothing yet":                  {transferOf(0, time.Second), false},
@@ -31,7 +31,7 @@ func TestSlowestOverTheWholeTime(t *testing.T) {
 			"half an hour, nothing":             {transferOf(0, time.Hour/2), true},
 			"half an hour at the same rate":     {transferOf(80_000*1800, time.Hour/2), false},
 		} {
-			if got := slowest([]*transfer{steady, c.other}) == c.other; got != c.slowest {
+			if got := slowest([]*Transfer{steady, c.other}) == c.other; got != c.slowest {
 				t.Errorf("%s: the slowest: %t", name, got)
 			}
 		}
@@ -41,12 +41,12 @@ func TestSlowestOverTheWholeTime(t *testing.T) {
 // TestTransfersAreCounted: whatever ends first, each place is given back once.
 func TestTransfersAreCounted(t *testing.T) {
 	t.Parallel()
-	ts := newTransfers(nil, "gateway.transfers", 8, func() {})
+	ts := NewTransfers(nil, "gateway.transfers", 8, func() {})
 	var wg sync.WaitGroup
 	for i := range 16 {
 		wg.Go(func() {
 			for range 500 {
-				x := &transfer{group: groupOf(netip.AddrFrom4([4]byte{10, 0, 0, byte(i % 3)})), began: time.Now()}
+				x := &Transfer{group: GroupOf(netip.AddrFrom4([4]byte{10, 0, 0, byte(i % 3)})), began: time.Now()}
 				if ts.begin(x) == nil {
 					ts.end(x)
 				}

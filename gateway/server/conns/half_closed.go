@@ -1,4 +1,4 @@
-package server
+package conns
 
 import (
 	"sync"
@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// halfClosed are the HTTP/2 connections that net/http has closed and whose clients may still read.
+// HalfClosed holds the HTTP/2 connections that net/http has closed while their clients may still read.
 // A slow client's kernel may have acknowledged all of an answer that the client reads for minutes.
 // The client sends window updates meanwhile. A closed connection would answer them with a reset, and
 // many clients drop the answer then. So the connection only ends its writes, and what the client
@@ -14,22 +14,25 @@ import (
 //
 // Such a connection keeps its place in the limits and can be evicted as an idle one. The methods may
 // be called from any goroutine.
-type halfClosed struct {
+type HalfClosed struct {
 	over atomic.Bool // the server ends: nothing is waited for
 
 	mu      sync.Mutex // lock: leaf
-	conns   map[*conn]struct{}
+	conns   map[*Conn]struct{}
 	readers sync.WaitGroup
 }
 
+// NewHalfClosed returns an empty HalfClosed.
+func NewHalfClosed() *HalfClosed { return &HalfClosed{conns: map[*Conn]struct{}{}} }
+
 // add takes a connection over, and closes it later. It returns false if the caller must close it.
-func (h *halfClosed) add(c *conn) bool {
+func (h *HalfClosed) add(c *Conn) bool {
 	if h.over.Load() || c.CloseWrite() != nil {
 		return false
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.over.Load() { // end may wait for the readers already
+	if h.over.Load() { // End may wait for the readers already
 		return false
 	}
 	h.conns[c] = struct{}{}
@@ -42,12 +45,12 @@ func (h *halfClosed) add(c *conn) bool {
 const maxDropped = 1 << 20
 
 // readToEnd reads c until it ends, and closes it.
-func (h *halfClosed) readToEnd(c *conn) {
+func (h *HalfClosed) readToEnd(c *Conn) {
 	var dropped [512]byte
 	all := 0
 	for err := error(nil); err == nil && all < maxDropped; {
 		err = c.Conn.SetReadDeadline(time.Now().Add(c.progress.stall))
-		if h.over.Load() { // end may have set its deadline before this one
+		if h.over.Load() { // End may have set its deadline before this one
 			break
 		}
 		if err == nil {
@@ -62,8 +65,8 @@ func (h *halfClosed) readToEnd(c *conn) {
 	_ = c.close() // nobody waits for the connection
 }
 
-// end closes the connections and waits for their readers.
-func (h *halfClosed) end() {
+// End closes the connections and waits for their readers.
+func (h *HalfClosed) End() {
 	h.over.Store(true)
 	h.mu.Lock()
 	for c := range h.conns {
