@@ -36,7 +36,7 @@ func (g *Handlers) apiAdd(w *exchange.Response, r *http.Request, in exchange.Inp
 	if err := authorizePin(w, r, o.NoPin, o.Label); err != nil {
 		return err
 	}
-	if err := w.FullDuplex(); err != nil {
+	if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
 		return err
 	}
 	if w.ReadsBody() { // bytes after the end of the tar are no request

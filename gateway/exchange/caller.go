@@ -29,8 +29,9 @@ func (o Origin) Near() bool { return !o.Addr.IsValid() || limits.Near(o.Addr) }
 // BandwidthKey returns the key of the client in a [limits.Bandwidth].
 func (o Origin) BandwidthKey() string { return "http " + o.Group.String() }
 
-// Caller is the client of a request and its permissions.
+// Caller is the client of a request, its permissions, and what the audit log has of it.
 type Caller struct {
+	peer          interface{ User() string }
 	From          Origin
 	NoReadTimeout bool                // the client may take any time to send its body
 	Grant         capability.Grant    // what the request's capability allows
@@ -39,6 +40,10 @@ type Caller struct {
 	// NeedsToken is true until Present has verified the capability that the body brings.
 	NeedsToken bool
 	token      string // what Present verified; empty: the header Authorization has it
+
+	CorrID   string       // X-Corr-ID
+	Audit    policy.Audit // nil: nothing is recorded
+	Recorded uint64       // the mutation's number in the audit log, 0 for none
 }
 
 // Present verifies the capability that a form brings, for ask. It returns unauthenticated if the request

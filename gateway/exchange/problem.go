@@ -57,7 +57,7 @@ func (w *Response) Problem(r *http.Request, err error, hideInternal bool) {
 		h.Set("Vary", "Accept")
 		if WantsPage(r) {
 			p.Detail = EscapeName(p.Detail)
-			if page, err := w.problemPage(r, p); err == nil {
+			if page, err := problemPage(w.Frame(), r, p); err == nil {
 				media, body = MediaHTML, page
 				h.Set("Content-Security-Policy", PagePolicy)
 			}

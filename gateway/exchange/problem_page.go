@@ -37,7 +37,7 @@ func WantsPage(r *http.Request) bool {
 
 // problemPage renders a problem as a page, in words for a visitor, with links to the directory above and to the same
 // page again where that may help.
-func (w *Response) problemPage(r *http.Request, p api.Problem) ([]byte, error) {
+func problemPage(f Frame, r *http.Request, p api.Problem) ([]byte, error) {
 	var out bytes.Buffer
 	words, again := forVisitor(p)
 	err := PageTemplates().ExecuteTemplate(&out, "problem", struct {
@@ -47,7 +47,7 @@ func (w *Response) problemPage(r *http.Request, p api.Problem) ([]byte, error) {
 		Again          bool
 		Above, Request string
 	}{
-		w.Frame(), p, words, again && (r.Method == http.MethodGet || r.Method == http.MethodHead),
+		f, p, words, again && (r.Method == http.MethodGet || r.Method == http.MethodHead),
 		above(r.URL.EscapedPath()), strings.TrimPrefix(p.Instance, "urn:allium:request:"),
 	})
 	return out.Bytes(), err

@@ -18,26 +18,26 @@ func FreesSpace(op capability.Op, r *http.Request) bool {
 
 // Record records a mutation before it begins. If it returns an error, the mutation must not
 // begin.
-func (w *Response) Record(r *http.Request, e audit.Event) (err error) {
-	if w.Audit == nil {
+func (c *Caller) Record(r *http.Request, e audit.Event) (err error) {
+	if c.Audit == nil {
 		return nil
 	}
-	w.Recorded, err = w.Audit.Mutation(r.Context(), e)
+	c.Recorded, err = c.Audit.Mutation(r.Context(), e)
 	return err
 }
 
 // Event returns an audit event with the fields that every request has.
-func (w *Response) Event(route string, r *http.Request) audit.Event {
+func (c *Caller) Event(route string, r *http.Request) audit.Event {
 	return audit.Event{
-		Actor: cmp.Or(w.Grant.ID, w.t.User()), Branch: w.Grant.Branch, Addr: w.addr(r),
-		Method: r.Method, Route: route, CorrID: w.CorrID,
+		Actor: cmp.Or(c.Grant.ID, c.peer.User()), Branch: c.Grant.Branch, Addr: c.addr(r),
+		Method: r.Method, Route: route, CorrID: c.CorrID,
 	}
 }
 
 // addr returns the client's address, and the address of the proxy if there is one.
-func (w *Response) addr(r *http.Request) string {
+func (c *Caller) addr(r *http.Request) string {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
-	if from := w.From.Addr; from.IsValid() && (err != nil || at.Addr().Unmap() != from) {
+	if from := c.From.Addr; from.IsValid() && (err != nil || at.Addr().Unmap() != from) {
 		return from.String() + " through " + r.RemoteAddr
 	}
 	return r.RemoteAddr

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"allium/gateway/policy"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 )
@@ -19,40 +18,53 @@ import (
 // write renews the connection's deadline, so that only a client that takes nothing is cut off.
 type Transport interface {
 	http.ResponseWriter
+	Admission
 	Unwrap() http.ResponseWriter
 	Flush() error
 	SetWriteDeadline(t time.Time) error
+	// ReadTimedOut counts a request whose body came too slowly.
+	ReadTimedOut()
+	// User returns the user at the other end of a Unix socket as "uid:" and a number, or "" on
+	// other connections.
+	User() string
+}
+
+// Admission gives a handler the places that its request takes in the limits, and what its connection brought.
+type Admission interface {
 	// StartTransfer counts the answer as a transfer if n more bytes exceed the buffers. It
-	// returns busy if no place is free and no other transfer can be evicted.
+	// returns busy if no place is free and no other transfer can be evicted. A handler that calls it before the
+	// first Write can still answer with its error.
 	StartTransfer(n int) error
 	// ReleaseAdmission frees the request's place in the limit of requests being decided.
 	ReleaseAdmission()
 	// EvictFetched cuts the slowest transfer that has a permit of the fetch gate, of the client with the
 	// most of them, if that has more than this client. The request needs such a permit.
 	EvictFetched()
-	// ReadTimedOut counts a request whose body came too slowly.
-	ReadTimedOut()
 	// PassedFile returns the file that the client passed over a Unix socket with its request, once, or
 	// nil. The caller closes it.
 	PassedFile() *os.File
-	// User returns the user at the other end of a Unix socket as "uid:" and a number, or "" on
-	// other connections.
-	User() string
 }
 
 // Response is the answer to a request, together with the request's caller. Only the goroutine
 // that serves the request uses it.
 type Response struct {
-	t  Transport
-	rc http.ResponseController // of t
-
+	Admission
 	Caller
-	CorrID string       // X-Corr-ID
-	Pages  Pages        // whether an error is a page if the client prefers that
-	Audit  policy.Audit // nil: nothing is recorded
-	Prefix string       // what the paths of this listener begin with for the client, without a slash at its end
+	Content
+	Sent
+	Pages  Pages  // whether an error is a page if the client prefers that
+	Prefix string // what the paths of this listener begin with for the client, without a slash at its end
 
-	// The handler sets these.
+	t      Transport
+	rc     http.ResponseController // of t
+	body   *Body                   // the request's body, nil before Open
+	values headerValues
+
+	BodyAbandoned bool // AbandonBody was called, and net/http will not read the rest
+}
+
+// Content says what a handler answers with. The handler sets it.
+type Content struct {
 	Root     b3.Root         // the requested address, zero for none
 	LookupID status.LookupID // the lookup that found what was requested, for the log; 0 for none
 	Caching  string          // Cache-Control of content and redirects; empty: Immutable
@@ -61,23 +73,22 @@ type Response struct {
 	Fetching int             // open contents that hold a permit of the fetch gate
 	Listing  bool            // the body is a directory listing; listings have another limit
 	Reported error           // the error that the body reported to the client
-
-	// The state of the answer.
-	Status        int       // 0 until the header is sent
-	First         time.Time // when the header was sent
-	Bytes         int64     // bytes of the body sent so far
-	Failed        error     // the connection's error
-	body          *Body     // the request's body, nil before Open
-	BodyAbandoned bool      // AbandonBody was called, and net/http will not read the rest
-	Recorded      uint64    // the mutation's number in the audit log, 0 for none
-
-	values     [5]string // header values of HeaderValue
-	valueCount int
 }
+
+// Sent is the part of an answer that was sent.
+type Sent struct {
+	Status int       // 0 until the header is sent
+	First  time.Time // when the header was sent
+	Bytes  int64     // bytes of the body
+	Failed error     // the connection's error
+}
+
+// Started reports whether the header was sent.
+func (s *Sent) Started() bool { return s.Status != 0 }
 
 // Begin makes t the transport of w.
 func (w *Response) Begin(t Transport) {
-	w.t, w.rc = t, *http.NewResponseController(t)
+	w.t, w.Admission, w.peer, w.rc = t, t, t, *http.NewResponseController(t)
 }
 
 // Header returns the answer's header.
@@ -87,17 +98,23 @@ func (w *Response) Header() http.Header { return w.t.Header() }
 func (w *Response) Unwrap() http.ResponseWriter { return w.t }
 
 // HeaderValue returns s as a header's value. It allocates nothing for the first five values.
-func (w *Response) HeaderValue(s string) []string {
-	if w.valueCount == len(w.values) {
-		return []string{s}
-	}
-	w.values[w.valueCount] = s
-	w.valueCount++
-	return w.values[w.valueCount-1 : w.valueCount : w.valueCount]
+func (w *Response) HeaderValue(s string) []string { return w.values.add(s) }
+
+// headerValues holds the first values of header fields, so that they need no allocation of their own.
+type headerValues struct {
+	held [5]string
+	n    int
 }
 
-// Started reports whether the header was sent.
-func (w *Response) Started() bool { return w.Status != 0 }
+// add returns s as the only value of a field.
+func (v *headerValues) add(s string) []string {
+	if v.n == len(v.held) {
+		return []string{s}
+	}
+	v.held[v.n] = s
+	v.n++
+	return v.held[v.n-1 : v.n : v.n]
+}
 
 // Short reports whether less was sent than Content-Length promised.
 func (w *Response) Short() bool {
@@ -108,17 +125,6 @@ func (w *Response) Short() bool {
 	n, err := strconv.ParseInt(length[0], 10, 64)
 	return err == nil && w.Bytes < n
 }
-
-// StartTransfer counts the answer as a transfer if n more bytes make it one. A handler that
-// calls it before the first Write can still answer with its error.
-func (w *Response) StartTransfer(n int) error { return w.t.StartTransfer(n) }
-
-// ReleaseAdmission frees the request's place in the limit of requests being decided.
-func (w *Response) ReleaseAdmission() { w.t.ReleaseAdmission() }
-
-// EvictFetched cuts the slowest transfer that has a permit of the fetch gate, if its client has more
-// of them than this one.
-func (w *Response) EvictFetched() { w.t.EvictFetched() }
 
 // WriteHeader sends the header, unless it was sent.
 func (w *Response) WriteHeader(code int) {
@@ -152,13 +158,6 @@ func (w *Response) Flush() error {
 	}
 	return err
 }
-
-// PassedFile returns the file that the client passed over a Unix socket with its request, once, or nil.
-// The caller closes it.
-func (w *Response) PassedFile() *os.File { return w.t.PassedFile() }
-
-// FullDuplex lets the answer begin before the request's body has ended.
-func (w *Response) FullDuplex() error { return w.rc.EnableFullDuplex() }
 
 // Send sends a whole answer. For HEAD it sends the header alone.
 func (w *Response) Send(r *http.Request, code int, contentType string, body []byte) error {

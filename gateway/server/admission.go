@@ -37,7 +37,7 @@ func (l *listener) admit(rt route, w *delivery, r *http.Request) (err error) {
 		l.server.inflight.Leave()
 		return err
 	}
-	w.gate = gate
+	w.places.gate = gate
 	if err = l.takeToken(w, r); err == nil {
 		w.Grant, err = l.authorize(rt, &w.Response, r)
 	}
@@ -47,7 +47,7 @@ func (l *listener) admit(rt route, w *delivery, r *http.Request) (err error) {
 	if err != nil {
 		l.leave(rt, w)
 	} else if l.transfers != nil && !rt.upload {
-		w.transfers, w.listings = l.transfers, l.server.bounds.listings
+		w.places.transfers, w.places.listings = l.transfers, l.server.bounds.listings
 	}
 	return err
 }
@@ -62,12 +62,12 @@ func (l *listener) leave(rt route, w *delivery) {
 	if rt.exempt {
 		return
 	}
-	w.transfers = nil // a problem that is sent later is not a transfer
-	if w.transfer.Counted() {
-		w.evicted = !w.transfer.End()
+	w.places.transfers = nil // a problem that is sent later is not a transfer
+	if w.places.transfer.Counted() {
+		w.places.evicted = !w.places.transfer.End()
 	} else {
-		w.share.Leave()
-		w.leaveGate()
+		w.places.share.Leave()
+		w.places.leaveGate()
 	}
 	l.server.inflight.Leave()
 }

@@ -28,25 +28,44 @@ type delivery struct {
 	rc  http.ResponseController
 	r   *http.Request
 
-	metrics      *metrics
-	upload       *limits.Bandwidth // nil: no bound
-	writeTimeout time.Duration     // the longest time in which the client takes nothing; 0: no bound
-	deadline     time.Time         // the write deadline that was set last
-	evicted      bool              // the transfer was evicted for another
+	metrics *metrics
+	upload  *limits.Bandwidth   // nil: no bound
+	header  *conns.HeaderWriter // writes the header; nil: net/http does
+	writing writing
+	asked   asked
+	places  places
+	cost    cost
+}
 
-	prefixTold bool // Prefix is what the request says
+// writing bounds the writes of an answer.
+type writing struct {
+	timeout  time.Duration // the longest time in which the client takes nothing; 0: no bound
+	deadline time.Time     // the write deadline that was set last
+}
 
+// asked holds what a request says about itself that its answer depends on.
+type asked struct {
+	prefix  bool     // the prefix of the paths
 	origins []string // origins whose pages may read the answer; see exchange.AllowOrigin
 	origin  string   // the origin of the page that made the request
+}
 
-	header    *conns.HeaderWriter // writes the header; nil: net/http does
-	transfers *conns.Transfers    // counts the answer; nil: the answer is not counted
-	listings  *conns.Transfers    // counts the answer if it is a listing
+// places are the places in the limits that a request and its answer hold.
+type places struct {
+	gate      *limits.Gate     // where the request holds a place; nil: nowhere
+	share     *clientShare     // the client's place in flight, and its share of the rate
+	transfers *conns.Transfers // counts the answer; nil: the answer is not counted
+	listings  *conns.Transfers // counts the answer if it is a listing
 	transfer  conns.Transfer
-	gate      *limits.Gate // the gate in which the request holds a place; nil: none
-	share     *clientShare // the client's place in flight, and its share of the rate
+	evicted   bool // the transfer was evicted for another
+}
 
-	cost cost
+// leaveGate frees the request's place in its gate, if it has one.
+func (p *places) leaveGate() {
+	if p.gate != nil {
+		p.gate.Leave()
+		p.gate = nil
+	}
 }
 
 // newDelivery returns a delivery. A reader of events that stands still is cut off soon, on the socket
@@ -54,13 +73,13 @@ type delivery struct {
 func (l *listener) newDelivery(rt route, out http.ResponseWriter, r *http.Request) *delivery {
 	d := &delivery{
 		out: out, rc: *http.NewResponseController(out), r: r, metrics: l.server.metrics, upload: l.server.deps.Upload,
-		writeTimeout: l.server.cfg.StallTimeout,
+		writing: writing{timeout: l.server.cfg.StallTimeout},
 	}
 	switch {
 	case rt.events:
-		d.writeTimeout = l.server.cfg.WriteTimeout
+		d.writing.timeout = l.server.cfg.WriteTimeout
 	case l.noTimeouts:
-		d.writeTimeout = 0
+		d.writing.timeout = 0
 	}
 	d.Response.Begin(transportOf{d})
 	d.NoReadTimeout = l.noTimeouts
@@ -91,9 +110,9 @@ func (t transportOf) Unwrap() http.ResponseWriter { return t.d.out }
 func (t transportOf) WriteHeader(code int) {
 	h := t.Header()
 	if !exchange.OriginDecided(h) {
-		exchange.AllowOrigin(h, t.d.origins, t.d.origin)
+		exchange.AllowOrigin(h, t.d.asked.origins, t.d.asked.origin)
 	}
-	if t.d.prefixTold {
+	if t.d.asked.prefix {
 		h.Add("Vary", forwardedPrefix)
 	}
 	t.d.renewDeadline()
@@ -117,16 +136,16 @@ func (t transportOf) Write(p []byte) (n int, err error) {
 	begun := time.Now()
 	defer func() { d.cost.writing += time.Since(begun) }()
 	for len(p) > 0 && err == nil {
-		part := d.transfer.Piece(min(len(p), exchange.DeadlineBytes))
+		part := d.places.transfer.Piece(min(len(p), exchange.DeadlineBytes))
 		if part, err = d.limitRate(part); err != nil {
 			return n, err
 		}
 		d.renewDeadline()
-		d.transfer.BeginWrite()
+		d.places.transfer.BeginWrite()
 		d.header.Announce(part)
 		part, err = d.out.Write(p[:part])
 		d.header.Announce(0)
-		d.transfer.EndWrite(part)
+		d.places.transfer.EndWrite(part)
 		n += part
 		p = p[part:]
 	}
@@ -152,16 +171,16 @@ const rateWait = time.Hour
 // Flush sends what is buffered.
 func (t transportOf) Flush() error {
 	t.d.renewDeadline()
-	t.d.transfer.BeginWrite()
+	t.d.places.transfer.BeginWrite()
 	err := t.d.rc.Flush()
-	t.d.transfer.EndWrite(0)
+	t.d.places.transfer.EndWrite(0)
 	t.d.countTimeout(err)
 	return err
 }
 
 // SetWriteDeadline implements Transport.
 func (t transportOf) SetWriteDeadline(at time.Time) error {
-	t.d.deadline = at
+	t.d.writing.deadline = at
 	return t.d.rc.SetWriteDeadline(at)
 }
 
@@ -192,21 +211,21 @@ func (d *delivery) countTimeout(err error) {
 // an eighth later than needed, so that not every write sets one. A connection that measures
 // progress renews its deadline itself.
 func (d *delivery) renewDeadline() {
-	if d.writeTimeout == 0 || d.transfer.Arm() {
+	if d.writing.timeout == 0 || d.places.transfer.Arm() {
 		return
 	}
-	need := time.Now().Add(d.writeTimeout)
-	if need.Before(d.deadline) {
+	need := time.Now().Add(d.writing.timeout)
+	if need.Before(d.writing.deadline) {
 		return
 	}
-	d.deadline = need.Add(d.writeTimeout / 8)
-	_ = d.rc.SetWriteDeadline(d.deadline) // test recorders have no deadlines
+	d.writing.deadline = need.Add(d.writing.timeout / 8)
+	_ = d.rc.SetWriteDeadline(d.writing.deadline) // test recorders have no deadlines
 }
 
 // watch has a client cut off that takes nothing of the answer, if there is a bound.
 func (d *delivery) watch() {
-	if d.writeTimeout > 0 {
-		d.transfer.Watch(d.r, conns.Answer{RC: &d.rc, Stall: d.writeTimeout, OnStall: d.metrics.writeTimedOut})
+	if d.writing.timeout > 0 {
+		d.places.transfer.Watch(d.r, conns.Answer{RC: &d.rc, Stall: d.writing.timeout, OnStall: d.metrics.writeTimedOut})
 	}
 }
 
@@ -214,17 +233,17 @@ func (d *delivery) watch() {
 // the buffers, and then frees the request's place in its gate.
 func (t transportOf) StartTransfer(n int) error {
 	d := t.d
-	if d.transfers == nil || d.transfer.Counted() || d.Bytes+int64(n) <= bufferedBytes {
+	if d.places.transfers == nil || d.places.transfer.Counted() || d.Bytes+int64(n) <= bufferedBytes {
 		return nil
 	}
 	if d.Listing {
-		d.transfers = d.listings
+		d.places.transfers = d.places.listings
 	}
-	if err := d.transfer.Start(d.transfers, d.From.Group, d.Fetching > 0); err != nil {
+	if err := d.places.transfer.Start(d.places.transfers, d.From.Group, d.Fetching > 0); err != nil {
 		return err
 	}
-	d.share.Leave()
-	d.leaveGate()
+	d.places.share.Leave()
+	d.places.leaveGate()
 	return nil
 }
 
@@ -233,22 +252,14 @@ func (t transportOf) StartTransfer(n int) error {
 // stays until the transfer starts.
 func (t transportOf) ReleaseAdmission() {
 	t.d.cost.askedNetwork = true
-	if t.d.transfers != nil {
-		t.d.leaveGate()
+	if t.d.places.transfers != nil {
+		t.d.places.leaveGate()
 	}
 }
 
 // EvictFetched implements Transport.
 func (t transportOf) EvictFetched() {
-	if t.d.transfers != nil {
-		t.d.transfers.EvictFetched(t.d.From.Group)
-	}
-}
-
-// leaveGate frees the request's place in its gate, if it has one.
-func (d *delivery) leaveGate() {
-	if d.gate != nil {
-		d.gate.Leave()
-		d.gate = nil
+	if t.d.places.transfers != nil {
+		t.d.places.transfers.EvictFetched(t.d.From.Group)
 	}
 }

@@ -226,7 +226,7 @@ func serveRoute(l *listener, rt route, w *delivery, r *http.Request) error {
 	if rt.in.Site == nil || !errors.Is(err, hosts.ErrNoLink) || w.Started() {
 		return err
 	}
-	w.Prefix, w.prefixTold = l.prefixOf(l.server.live.Load(), r)
+	w.Prefix, w.asked.prefix = l.prefixOf(l.server.live.Load(), r)
 	rt, r = l.route(r, w.Prefix)
 	w.Pages = l.pagesOf(rt)
 	if rt.serve == nil {

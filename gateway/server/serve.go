@@ -38,9 +38,9 @@ func (l *listener) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 	}
 	w := l.newDelivery(rt, hw, r)
 	w.From = now.proxies.originOf(r)
-	w.Prefix, w.prefixTold = prefix, told
+	w.Prefix, w.asked.prefix = prefix, told
 	if l.hideInternal {
-		w.origins, w.origin = now.origins, r.Header.Get("Origin")
+		w.asked.origins, w.asked.origin = now.origins, r.Header.Get("Origin")
 	}
 	w.CorrID = corrID(r)
 	w.Pages = l.pagesOf(rt)
@@ -62,7 +62,7 @@ func (l *listener) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 		defer l.server.bounds.events.remove(c)
 	}
 	w.watch()
-	defer w.transfer.Unwatch()
+	defer w.places.transfer.Unwatch()
 	w.renewDeadline() // the deadline of the connection's last request must not end this one
 
 	m := l.server.metrics.route(name)
@@ -77,7 +77,7 @@ func (l *listener) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 	if err != nil && l.hideInternal {
 		l.server.metrics.refuse(status.Of(err))
 	}
-	cut := l.finish(w, r, err) || w.evicted
+	cut := l.finish(w, r, err) || w.places.evicted
 	l.logAccess(w, r, name, start, took, err, cut)
 	l.recordOutcome(rt, w, r, err)
 	if cut {
@@ -109,8 +109,8 @@ func (l *listener) answer(rt route, w *delivery, r *http.Request) (err error) {
 		return err
 	}
 	defer func() {
-		if w.share != nil && w.cheap(rt, r, err) {
-			w.share.Refund()
+		if w.places.share != nil && w.cheap(rt, r, err) {
+			w.places.share.Refund()
 		}
 		l.leave(rt, w)
 	}()

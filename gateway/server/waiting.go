@@ -65,14 +65,14 @@ func headerBytes(r *http.Request) int64 {
 func (l *listener) takeToken(w *delivery, r *http.Request) error {
 	share, ok := l.clients.Try(w.From.Group)
 	if ok {
-		w.share = share
+		w.places.share = share
 		return nil
 	}
-	began, gate := time.Now(), w.gate
+	began, gate := time.Now(), w.places.gate
 	defer func() {
 		w.cost.waited = time.Since(began)
 	}()
-	w.leaveGate()
+	w.places.leaveGate()
 	share, err := l.clients.Await(r.Context(), w.From.Group, func() (func(), bool) {
 		return l.server.bounds.waiting.enter(w.From.Group, r)
 	})
@@ -86,7 +86,7 @@ func (l *listener) takeToken(w *delivery, r *http.Request) error {
 		share.Leave()
 		return err
 	}
-	w.gate, w.share = gate, share
+	w.places.gate, w.places.share = gate, share
 	return nil
 }
 
