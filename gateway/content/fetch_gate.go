@@ -5,11 +5,13 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"allium/gateway/exchange"
+	"allium/gateway/policy"
 	"allium/internal/env"
 	"allium/internal/limits"
 	"allium/protocols/b3"
@@ -57,23 +59,31 @@ func (f *fetchGate) try(client netip.Prefix) (leave func(), ok bool) {
 	return sync.OnceFunc(func() { f.gate.Leave(); done() }), true
 }
 
+// source opens objects, of this node and of the network. Its methods may be called from any goroutine.
+type source struct {
+	objects  Objects
+	denylist policy.Filter
+	fetches  fetchGate
+	live     *atomic.Pointer[Config]
+}
+
 // AcquireFetch waits for a permit to ask the network, for at most FirstByteTimeout. It
 // returns busy at once if the queue is full. The caller calls leave when the Content is closed.
-func (g *Handlers) AcquireFetch(ctx context.Context, w *exchange.Response) (leave func(), err error) {
-	if leave, ok := g.fetches.try(w.From.Group); ok {
+func (s *source) AcquireFetch(ctx context.Context, w *exchange.Response) (leave func(), err error) {
+	if leave, ok := s.fetches.try(w.From.Group); ok {
 		return leave, nil
 	}
-	longest := g.live.Load().FirstByteTimeout
+	longest := s.live.Load().FirstByteTimeout
 	wait, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
-	done, err := g.fetches.perIP.Await(wait, w.From.Group, g.fetches.waiting)
+	done, err := s.fetches.perIP.Await(wait, w.From.Group, s.fetches.waiting)
 	if err != nil {
-		return nil, fetchRefused(ctx, g, longest, err)
+		return nil, s.fetchRefused(ctx, longest, err)
 	}
-	release := sync.OnceFunc(g.fetches.gate.Leave)
-	if !g.fetches.gate.Try() {
+	release := sync.OnceFunc(s.fetches.gate.Leave)
+	if !s.fetches.gate.Try() {
 		w.EvictFetched() // slow clients must not keep others from the network
-		release, err = g.fetches.gate.Acquire(wait)
+		release, err = s.fetches.gate.Acquire(wait)
 	}
 	if err == nil && ctx.Err() != nil {
 		release()
@@ -83,16 +93,16 @@ func (g *Handlers) AcquireFetch(ctx context.Context, w *exchange.Response) (leav
 		return sync.OnceFunc(func() { release(); done() }), nil
 	}
 	done()
-	return nil, fetchRefused(ctx, g, longest, err)
+	return nil, s.fetchRefused(ctx, longest, err)
 }
 
 // fetchRefused returns the error of a request that got no permit within longest, and counts it if its
 // deadline passed.
-func fetchRefused(ctx context.Context, g *Handlers, longest time.Duration, err error) error {
+func (s *source) fetchRefused(ctx context.Context, longest time.Duration, err error) error {
 	if status.Of(err) == status.Busy {
 		return err
 	}
-	g.fetches.expired.Inc()
+	s.fetches.expired.Inc()
 	if ctx.Err() != nil {
 		return exchange.CauseOf(ctx, err)
 	}
@@ -116,16 +126,16 @@ func (c fetchedContent) Close() error {
 // open opens root. It opens a local object at once. For any other object it first gives up
 // the request's place among the admitted requests and waits for a permit of the fetch gate.
 // It returns precondition if the request has only-if-cached and the object is not local.
-func (g *Handlers) open(b *body, r *http.Request, root b3.Root, o OpenOptions) (Content, error) {
-	if err := g.denylist.Object(root); err != nil {
+func (s *source) open(b *body, r *http.Request, root b3.Root, o OpenOptions) (Content, error) {
+	if err := s.denylist.Object(root); err != nil {
 		return nil, err
 	}
 	w, ctx := b.w, b.mayStall()
 	o.LocalOnly = true
 	if !exchange.OnlyIfCached(r) {
-		o.Admit = func(ctx context.Context) (leave func(), err error) { return g.fetching(ctx, w) }
+		o.Admit = func(ctx context.Context) (leave func(), err error) { return s.fetching(ctx, w) }
 	}
-	c, err := g.objects.Open(ctx, root, o)
+	c, err := s.objects.Open(ctx, root, o)
 	out := status.Of(err)
 	switch {
 	case err == nil:
@@ -141,7 +151,7 @@ func (g *Handlers) open(b *body, r *http.Request, root b3.Root, o OpenOptions) (
 	default:
 		return nil, err
 	}
-	leave, err := g.fetching(ctx, w)
+	leave, err := s.fetching(ctx, w)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +162,7 @@ func (g *Handlers) open(b *body, r *http.Request, root b3.Root, o OpenOptions) (
 		}
 	}()
 	o.LocalOnly, o.Admit = false, nil
-	if c, err = g.objects.Open(ctx, root, o); err != nil {
+	if c, err = s.objects.Open(ctx, root, o); err != nil {
 		return nil, err
 	}
 	opened = true
@@ -162,9 +172,9 @@ func (g *Handlers) open(b *body, r *http.Request, root b3.Root, o OpenOptions) (
 
 // fetching gives up the request's place among the admitted requests and waits for a permit of the
 // fetch gate, which leave returns.
-func (g *Handlers) fetching(ctx context.Context, w *exchange.Response) (leave func(), err error) {
+func (s *source) fetching(ctx context.Context, w *exchange.Response) (leave func(), err error) {
 	w.ReleaseAdmission()
-	release, err := g.AcquireFetch(ctx, w)
+	release, err := s.AcquireFetch(ctx, w)
 	if err != nil {
 		return nil, err
 	}

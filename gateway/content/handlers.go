@@ -39,29 +39,17 @@ type Deps struct {
 // Handlers serve objects, directories and the first page. Their methods may be called from
 // any goroutine.
 type Handlers struct {
-	live     atomic.Pointer[Config]
-	objects  Objects
-	denylist policy.Filter
-	names    Names
-	served   Served
-	ticket   func(TicketFor) string
-	example  b3.Root
-	ready    func() api.Readiness
-	version  string
-
-	fetches  fetchGate
-	encoders *exchange.Encoders
-	renderer *rendering.Renderer
-
-	headers *headers.Cache
-	kept    kept
-	hosts   *hosts.Finder
+	source
+	sharing
+	landing landing
+	names   naming
+	served  Served
 	folders Folders
-}
+	hosts   *hosts.Finder
 
-// kept holds what is remembered between requests.
-type kept struct {
-	dates       *dates.Dates
+	encoders    *exchange.Encoders
+	renderer    *rendering.Renderer
+	headers     *headers.Cache
 	directories *directories.Cache
 	rules       *site.Cache
 }
@@ -76,30 +64,34 @@ func (g *Handlers) Reconfigure(cfg Config) {
 // New returns the handlers. cfg must be valid.
 func New(cfg Config, d Deps) (*Handlers, error) {
 	g := &Handlers{
-		objects: d.Objects, served: d.Served, denylist: d.Denylist, ready: d.Ready, version: d.Version,
-		ticket: d.Ticket, example: d.Example, folders: d.Folders, hosts: d.Hosts,
+		source: source{
+			objects: d.Objects, denylist: d.Denylist, fetches: newFetchGate(cfg, d.Limits),
+			live: &atomic.Pointer[Config]{},
+		},
+		sharing: sharing{ticket: d.Ticket, example: d.Example},
+		landing: landing{ready: d.Ready, example: d.Example, version: d.Version},
+		served:  d.Served, folders: d.Folders, hosts: d.Hosts,
+		encoders: exchange.NewEncoders(d.Limits, d.Cores), renderer: rendering.New(d.Limits, pages.OfName),
 	}
 	g.live.Store(&cfg)
-	if g.names = d.Names; g.names == nil {
-		g.names = noNames{}
+	g.names = naming{Names: d.Names, s: &g.source}
+	if d.Names == nil {
+		g.names.Names = noNames{}
 	}
 	if g.served == nil {
 		g.served = func(b3.Root) status.LookupID { return 0 }
 	}
-	g.fetches = newFetchGate(cfg, d.Limits)
-	g.renderer = rendering.New(d.Limits, pages.OfName)
-	g.encoders = exchange.NewEncoders(d.Limits, d.Cores)
 	var err error
 	if g.headers, err = headers.New(d.Limits); err != nil {
 		return nil, err
 	}
-	if g.kept.directories, err = directories.New(d.Limits, cfg.DirectoryBytes); err != nil {
+	if g.directories, err = directories.New(d.Limits, cfg.DirectoryBytes); err != nil {
 		return nil, err
 	}
-	if g.kept.dates, err = dates.New(d.Limits); err != nil {
+	if g.names.dates, err = dates.New(d.Limits); err != nil {
 		return nil, err
 	}
-	if g.kept.rules, err = site.NewCache(d.Limits); err != nil {
+	if g.rules, err = site.NewCache(d.Limits); err != nil {
 		return nil, err
 	}
 	env.MustRegister(d.Metrics, g.fetches.expired)

@@ -20,7 +20,14 @@ import (
 	"allium/protocols/ticket"
 )
 
-func (g *Handlers) landingEndpoint() exchange.Endpoint {
+// landing serves the first page of a listener.
+type landing struct {
+	ready   func() api.Readiness
+	example b3.Root // a directory that the page offers; zero: none
+	version string
+}
+
+func (l *landing) endpoint() exchange.Endpoint {
 	return exchange.Endpoint{
 		ID: "landing", Name: "landing", Methods: exchange.Reading, Path: "/",
 		On: exchange.OnEvery, AnyQuery: true, ErrorPages: true,
@@ -40,15 +47,15 @@ func (g *Handlers) landingEndpoint() exchange.Endpoint {
 			if in.On == exchange.OnAdmin {
 				return console.Redirect(w, r)
 			}
-			return g.landing(w, r)
+			return l.serve(w, r)
 		},
 	}
 }
 
-// landing serves the first page: what the gateway is, whether the node is ready, and a field
+// serve serves the first page: what the gateway is, whether the node is ready, and a field
 // for an address.
-func (g *Handlers) landing(w *exchange.Response, r *http.Request) error {
-	page := g.ready()
+func (l *landing) serve(w *exchange.Response, r *http.Request) error {
+	page := l.ready()
 	var waiting []api.Gate
 	for _, gate := range page.Gates {
 		if !gate.Ready {
@@ -57,8 +64,8 @@ func (g *Handlers) landing(w *exchange.Response, r *http.Request) error {
 	}
 	var out bytes.Buffer
 	example := ""
-	if !g.example.IsZero() {
-		example = target{root: g.example}.url(true)
+	if !l.example.IsZero() {
+		example = target{root: l.example}.url(true)
 	}
 	err := pages.Execute(&out, "landing", struct {
 		exchange.Frame
@@ -66,7 +73,7 @@ func (g *Handlers) landing(w *exchange.Response, r *http.Request) error {
 		Waiting []api.Gate
 		Version string
 		Example string
-	}{w.Frame(), page.Ready, waiting, g.version, example})
+	}{w.Frame(), page.Ready, waiting, l.version, example})
 	if err != nil {
 		return fmt.Errorf("render the first page: %w", err)
 	}

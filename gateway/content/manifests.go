@@ -60,7 +60,7 @@ func (m *manifestReader) table(_ context.Context, root b3.Root) (t *manifest.Tab
 	if err := m.g.denylist.Object(root); err != nil {
 		return nil, err
 	}
-	if t = m.g.kept.directories.Get(root); t != nil && m.g.objects.Cached(root) {
+	if t = m.g.directories.Get(root); t != nil && m.g.objects.Cached(root) {
 		m.b.w.LookupID = m.g.served(root)
 		return t, nil
 	}
@@ -76,14 +76,14 @@ func (m *manifestReader) table(_ context.Context, root b3.Root) (t *manifest.Tab
 	}
 	whole, full := manifestBuffer{end: c.Size()}, errors.New("the cache of directories is full")
 	whole.reserve = func(size int64) error {
-		if !m.g.kept.directories.Reserve(root, size) {
+		if !m.g.directories.Reserve(root, size) {
 			return full
 		}
 		return nil
 	}
 	defer func() {
 		if whole.p != nil {
-			m.g.kept.directories.Done(root, t)
+			m.g.directories.Done(root, t)
 		}
 	}()
 	if err = c.Copy(m.b.ctx, &whole, 0, whole.end); errors.Is(err, full) {

@@ -88,7 +88,7 @@ func (g *Handlers) browseName(w *exchange.Response, r *http.Request, in exchange
 	case ownHost(r, in):
 		k := site.OfName(t.name)
 		if k.Hashed() { // an invalid name is not remembered, so it displaces no valid one
-			if _, err := g.resolveName(w, r, t.name); err != nil {
+			if _, err := g.names.resolve(w, r, t.name); err != nil {
 				return err
 			}
 		}
@@ -100,7 +100,7 @@ func (g *Handlers) browseName(w *exchange.Response, r *http.Request, in exchange
 // browseNamed serves what t names below the value of a name.
 func browseNamed(g *Handlers, w *exchange.Response, r *http.Request, name string, t target) error {
 	w.Caching = "no-cache"
-	n, err := g.resolveName(w, r, name)
+	n, err := g.names.resolve(w, r, name)
 	if n.LookupID != 0 {
 		w.LookupID = n.LookupID
 	}
@@ -109,7 +109,7 @@ func browseNamed(g *Handlers, w *exchange.Response, r *http.Request, name string
 	}
 	r = r.WithContext(status.WithParent(r.Context(), n.LookupID))
 	w.Caching = exchange.MaxAge(n.TTL)
-	w.Modified = g.kept.dates.Of(name, dates.Value{Root: n.Root, Path: n.Path, Signed: n.Signed}, time.Now())
+	w.Modified = g.names.dates.Of(name, dates.Value{Root: n.Root, Path: n.Path, Signed: n.Signed}, time.Now())
 	if n.Stale {
 		w.Header().Set("Age", strconv.FormatInt(int64(n.Age/time.Second), 10))
 	}
@@ -120,21 +120,28 @@ func browseNamed(g *Handlers, w *exchange.Response, r *http.Request, name string
 	return g.browseRoot(w, r, t)
 }
 
-// resolveName finds the value of a name. If the node does not remember the name, it needs the network, and so a permit
+// naming finds the values of names, and remembers when they changed.
+type naming struct {
+	Names
+	dates *dates.Dates
+	s     *source
+}
+
+// resolve finds the value of a name. If the node does not remember the name, it needs the network, and so a permit
 // of gateway.misses.
-func (g *Handlers) resolveName(w *exchange.Response, r *http.Request, name string) (Named, error) {
+func (n *naming) resolve(w *exchange.Response, r *http.Request, name string) (Named, error) {
 	maxStale := exchange.MaxStale(r)
-	if n, ok := g.names.CachedName(name, maxStale); ok {
-		return n, nil
+	if found, ok := n.CachedName(name, maxStale); ok {
+		return found, nil
 	}
 	w.ReleaseAdmission()
-	leave, err := g.AcquireFetch(r.Context(), w)
+	leave, err := n.s.AcquireFetch(r.Context(), w)
 	if err != nil {
 		return Named{}, err
 	}
 	defer leave()
-	n, err := g.names.ResolveName(r.Context(), name, maxStale)
-	return n, w.LookupFailed(fmt.Sprintf("resolve the name %q", exchange.Clip(name)), err)
+	found, err := n.ResolveName(r.Context(), name, maxStale)
+	return found, w.LookupFailed(fmt.Sprintf("resolve the name %q", exchange.Clip(name)), err)
 }
 
 // noNames is a node that resolves no names.

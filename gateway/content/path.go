@@ -148,13 +148,19 @@ type TicketFor struct {
 	Name      string // suggested for the output; may be empty
 }
 
+// sharing says how others can get an object of this node.
+type sharing struct {
+	ticket  func(TicketFor) string // nil: there are no tickets
+	example b3.Root                // in no store; zero: none
+}
+
 // shared returns how to get the object root, which t names. The example is in no store, so no other node gets it from
 // this one.
-func (g *Handlers) shared(t target, root b3.Root, directory bool, size int64) pages.Shared {
+func (s sharing) shared(t target, root b3.Root, directory bool, size int64) pages.Shared {
 	if t.mount != nil {
 		return pages.Shared{Note: t.mount.Note}
 	}
-	if !g.example.IsZero() && t.root == g.example {
+	if !s.example.IsZero() && t.root == s.example {
 		return pages.Shared{Address: root.String()}
 	}
 	key := cmp.Or(t.name, t.root.String())
@@ -164,15 +170,15 @@ func (g *Handlers) shared(t target, root b3.Root, directory bool, size int64) pa
 	if strings.ContainsFunc(key, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		key = root.String()
 	}
-	s := pages.Shared{Address: root.String(), Command: "allium get " + pages.Quote(key)}
-	if g.ticket != nil {
+	how := pages.Shared{Address: root.String(), Command: "allium get " + pages.Quote(key)}
+	if s.ticket != nil {
 		o := TicketFor{Root: root, Directory: directory, Size: size}
 		if len(t.names) > 0 {
 			o.Name = t.names[len(t.names)-1]
 		} else {
 			o.Name = t.called
 		}
-		s.Ticket = g.ticket(o)
+		how.Ticket = s.ticket(o)
 	}
-	return s
+	return how
 }

@@ -56,7 +56,7 @@ func (g *Handlers) preview(b *body, r *http.Request, t target, it item, executab
 	showKind(p, contentType, head, plain)
 	release, shown := func() {}, int64(0)
 	if p.Show == kind.Markdown.Name || p.Show == kind.Text.Name || p.Show == pages.Table {
-		if shown, release, err = g.showText(b, p, head, contentType); err != nil {
+		if shown, release, err = showText(g.renderer, b, p, head, contentType); err != nil {
 			return err
 		}
 	}
@@ -130,8 +130,8 @@ func showKind(p *pages.File, contentType string, head headBuffer, plain bool) {
 
 // showText fills in the preview of a text, and returns how many bytes of it are shown as text. head is the text, or
 // the first maxPreview bytes of it. The caller calls release when the page is sent.
-func (g *Handlers) showText(
-	b *body, p *pages.File, head []byte, contentType string,
+func showText(
+	renderer *rendering.Renderer, b *body, p *pages.File, head []byte, contentType string,
 ) (shown int64, release func(), err error) {
 	release = func() {}
 	cut := int64(len(head)) < b.size
@@ -142,7 +142,7 @@ func (g *Handlers) showText(
 		p.Show, p.Notice = "", "This file is called a text, and it is no text in UTF-8."
 		return 0, release, nil
 	}
-	page, err := g.renderer.Render(b.w.From.Group, rendering.Source{Bytes: head, ContentType: contentType, Cut: cut})
+	page, err := renderer.Render(b.w.From.Group, rendering.Source{Bytes: head, ContentType: contentType, Cut: cut})
 	switch {
 	case err == nil:
 		p.Body, p.Notice = page.Body, page.Notice

@@ -11,7 +11,7 @@ import (
 // Endpoints returns the routes of the public listener.
 func (g *Handlers) Endpoints() []exchange.Endpoint {
 	return []exchange.Endpoint{
-		g.landingEndpoint(),
+		g.landing.endpoint(),
 		asset.IconEndpoint(),
 		openEndpoint("open", "/b3"),
 		openEndpoint("openSlash", "/b3/"),

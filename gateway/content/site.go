@@ -206,13 +206,13 @@ func (f *siteFiles) Entry(ctx context.Context, path []string) (e manifest.Entry,
 // siteRules returns the rules of a website, which are read once for each root.
 func siteRules(g *Handlers, b *body, r *http.Request, files *siteFiles) (*site.Rules, error) {
 	at := site.At{Root: files.t.root, Path: strings.Join(files.t.below, "/")}
-	rules, err, ok := g.kept.rules.Get(at)
+	rules, err, ok := g.rules.Get(at)
 	if !ok {
 		read, size, wrong, failed := readRules(g, b, r, files)
 		if failed != nil {
 			return nil, failed
 		}
-		g.kept.rules.Add(at, read, wrong, size)
+		g.rules.Add(at, read, wrong, size)
 		rules, err = read, wrong
 	}
 	if err != nil || rules.CleanURLs || !files.t.site.CleanURLs {

@@ -225,7 +225,9 @@ func (d *delivery) renewDeadline() {
 // watch has a client cut off that takes nothing of the answer, if there is a bound.
 func (d *delivery) watch() {
 	if d.writing.timeout > 0 {
-		d.places.transfer.Watch(d.r, conns.Answer{RC: &d.rc, Stall: d.writing.timeout, OnStall: d.metrics.writeTimedOut})
+		d.places.transfer.Watch(d.r, conns.Answer{
+			RC: &d.rc, Stall: d.writing.timeout, OnStall: d.metrics.writeTimedOut,
+		})
 	}
 }
 
