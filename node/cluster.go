@@ -6,12 +6,15 @@ import (
 	"iter"
 	"net/url"
 	"path/filepath"
+	"time"
 
 	ds "github.com/ipfs/go-datastore"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"allium/gateway/api"
 	"allium/internal/ipgroup"
+	"allium/internal/limits"
 	"allium/node/config"
 	homedir "allium/node/home"
 	"allium/node/local"
@@ -31,6 +34,7 @@ import (
 	"allium/store/cluster/offer"
 	"allium/store/cluster/plan"
 	"allium/store/cluster/shards"
+	"allium/store/cluster/upkeep"
 	"allium/store/meta"
 )
 
@@ -217,4 +221,76 @@ func (n *Node) startMembers(ctx context.Context) error {
 	return n.services.Start(ctx, supervise.Service{
 		Name: "members", Doc: "finds the members of the cluster and offers them space", Run: n.members.Run,
 	})
+}
+
+// copiesChanged publishes what a tick found that changed about copies: at most five events, whatever happened.
+func (n *Node) copiesChanged(c upkeep.Change) {
+	about := api.DurabilityEvent{
+		Objects: c.Now.Objects, AtRisk: c.Now.AtRisk, Lost: c.Now.Lost, Missing: c.Now.Missing,
+	}
+	if len(c.Gone) > 0 {
+		n.events.Durability(api.EventGone, ofMembers(about, c.Gone))
+	}
+	if len(c.Back) > 0 {
+		n.events.Durability(api.EventBack, ofMembers(about, c.Back))
+	}
+	if c.Lost() {
+		n.events.Durability(api.EventLost, about)
+	}
+	switch {
+	case c.Behind():
+		n.events.Durability(api.EventAtRisk, about)
+	case c.Restored():
+		n.events.Durability(api.EventRestored, about)
+	}
+}
+
+func ofMembers(e api.DurabilityEvent, ids []plan.ID) api.DurabilityEvent {
+	e.Members = len(ids)
+	for _, id := range ids[:min(len(ids), api.MaxEventMembers)] {
+		e.IDs = append(e.IDs, peer.ID(id).String())
+	}
+	return e
+}
+
+// mayRepair reports whether a node fetches damaged objects again by itself. A seed
+// does not, as it stores no content; nor does a store in RAM, which does not rot.
+func mayRepair(cfg config.Config) bool {
+	return cfg.Node.Profile != p2p.Seed && cfg.Store.Backend != store.BackendMemory
+}
+
+// peersWait is the longest time that the first repair waits for the network.
+const peersWait = 30 * time.Second
+
+// awaitPeers waits until the node has found its network, at most peersWait. A
+// repair that begins earlier fails and is only tried again minutes later.
+func (n *Node) awaitPeers(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, peersWait)
+	defer cancel()
+	for !n.bootstrapGate().Ready() || !n.tableGate().Ready() {
+		if limits.Sleep(ctx, peersWait/300) != nil {
+			return
+		}
+	}
+}
+
+// startRepairs starts repairs. It is a stage after the resolver, which finds
+// their providers.
+func (n *Node) startRepairs(ctx context.Context) error {
+	n.repairs.Join(n.store, n.resolver)
+	run := func(ctx context.Context, ready func()) error {
+		ready()
+		n.awaitPeers(ctx)
+		n.repairs.Run(ctx)
+		return nil
+	}
+	service := supervise.Service{
+		Name: "repairs", Owner: "store/cluster/repair", Doc: "fetches damaged and lost objects again", Run: run,
+		When: "store.repair_rate above 0, content on disk or in a bucket",
+	}
+	if n.repairs.Off() {
+		n.services.Declare(service)
+		return nil
+	}
+	return n.services.Start(ctx, service)
 }

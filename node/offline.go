@@ -9,17 +9,17 @@ import (
 	"runtime"
 	"slices"
 
-	homedir "allium/node/home"
-
 	"allium/gateway/api"
 	"allium/node/config"
 	"allium/node/health"
+	homedir "allium/node/home"
 	"allium/node/local"
 	"allium/node/p2p"
 	"allium/node/supervise"
 	"allium/protocols/b3"
 	"allium/protocols/status"
 	"allium/store"
+	"allium/store/disk"
 	"allium/store/meta"
 )
 
@@ -120,4 +120,23 @@ func spoolDir(home string, c config.Config) string {
 		return ""
 	}
 	return filepath.Join(storeConfig(home, c).Dir, "tmp")
+}
+
+// RebuildReport says what a rebuild found.
+type RebuildReport = disk.RebuildReport
+
+// RebuildProgress says how far a rebuild is.
+type RebuildProgress = disk.RebuildProgress
+
+// RebuildStore builds the index of the store below home again from the log and
+// the files. The error has the status busy while a node runs in home.
+func RebuildStore(
+	ctx context.Context, home string, cfg config.Config, progress func(RebuildProgress),
+) (RebuildReport, error) {
+	unlock, err := homedir.LockSoon(ctx, home)
+	if err != nil {
+		return RebuildReport{}, err
+	}
+	defer unlock()
+	return store.Rebuild(ctx, storeConfig(home, cfg), store.Deps{}, progress)
 }

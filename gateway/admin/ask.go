@@ -12,7 +12,7 @@ import (
 
 // asking returns the node, which asks the peers that the request names before others. That makes the
 // node dial addresses that the request chose. So it takes the Unix socket, or a capability for connect.
-func (g *Handlers) asking(w *exchange.Response, r *http.Request, in exchange.Input) (api.Node, error) {
+func (g *verbs) asking(w *exchange.Response, r *http.Request, in exchange.Input) (api.Node, error) {
 	text := in.Query.Text("ask")
 	if text == "" {
 		return g.node, nil

@@ -21,8 +21,14 @@ import (
 // a reader that is gone is noticed.
 const heartbeatEvery = 15 * time.Second
 
-// eventsEndpoint returns the route of the stream of events.
-func (g *Handlers) eventsEndpoint() exchange.Endpoint {
+// feed streams the events of the node.
+type feed struct {
+	events     *limits.Events[*api.Event] // nil: there are none
+	followName FollowName                 // nil: readers cannot follow names
+}
+
+// endpoint returns the route of the stream of events.
+func (f *feed) endpoint() exchange.Endpoint {
 	topics := make([]string, 0, len(api.Topics()))
 	for _, t := range api.Topics() {
 		topics = append(topics, string(t))
@@ -48,14 +54,14 @@ func (g *Handlers) eventsEndpoint() exchange.Endpoint {
 			Code: http.StatusOK, Payload: exchange.EventsBody[api.Event](), Headers: []string{"Cache-Control"},
 			Doc: "the events",
 		}},
-		Serve: g.apiEvents,
+		Serve: f.serve,
 	}
 }
 
-// apiEvents streams events. It closes the connection at the end, because the next request on the
+// serve streams events. It closes the connection at the end, because the next request on the
 // socket must not inherit the stream's write deadline.
-func (g *Handlers) apiEvents(w *exchange.Response, r *http.Request, in exchange.Input) error {
-	if g.events == nil {
+func (f *feed) serve(w *exchange.Response, r *http.Request, in exchange.Input) error {
+	if f.events == nil {
 		return status.Errorf(status.Unsupported, "this node reports no events")
 	}
 	var topics []string
@@ -65,12 +71,12 @@ func (g *Handlers) apiEvents(w *exchange.Response, r *http.Request, in exchange.
 	if !r.ProtoAtLeast(1, 1) {
 		return errNoLength
 	}
-	sub, err := g.events.Subscribe(topics...)
+	sub, err := f.events.Subscribe(topics...)
 	if err != nil {
 		return err
 	}
 	defer sub.Close()
-	names, release, err := g.follow(r.Context(), in.Query.Text("names"))
+	names, release, err := f.follow(r.Context(), in.Query.Text("names"))
 	if err != nil {
 		return err
 	}
@@ -94,11 +100,11 @@ func (g *Handlers) apiEvents(w *exchange.Response, r *http.Request, in exchange.
 
 // follow follows the names of list, which commas separate, until release is called. It returns
 // them with the keys of their zones. An empty list is nil.
-func (g *Handlers) follow(ctx context.Context, list string) (names []string, release func(), err error) {
+func (f *feed) follow(ctx context.Context, list string) (names []string, release func(), err error) {
 	var all []func()
 	release = func() {
-		for _, f := range all {
-			f()
+		for _, end := range all {
+			end()
 		}
 	}
 	if list == "" {
@@ -109,16 +115,16 @@ func (g *Handlers) follow(ctx context.Context, list string) (names []string, rel
 		return nil, nil, status.Errorf(status.BadRequest,
 			"a reader of events can follow %d names, not %d; use several readers", api.MaxEventNames, len(texts))
 	}
-	if g.followName == nil {
+	if f.followName == nil {
 		return nil, nil, status.Errorf(status.Unsupported, "this node follows no names")
 	}
 	for _, text := range texts {
-		full, f, err := g.followName(ctx, text)
+		full, end, err := f.followName(ctx, text)
 		if err != nil {
 			release()
 			return nil, nil, err
 		}
-		names, all = append(names, full), append(all, f)
+		names, all = append(names, full), append(all, end)
 	}
 	return names, release, nil
 }

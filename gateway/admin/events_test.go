@@ -93,7 +93,7 @@ func openStream(t *testing.T) stream {
 	var err error
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		err = h.apiEvents(&w, r, exchange.Input{Query: exchange.Params(r.URL.Query())})
+		err = h.feed.serve(&w, r, exchange.Input{Query: exchange.Params(r.URL.Query())})
 	})
 	s.end = func() error {
 		wg.Wait()

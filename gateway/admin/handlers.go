@@ -37,24 +37,18 @@ type FollowName func(ctx context.Context, text string) (full string, release fun
 
 // Handlers serve the pages and the local API. Their methods may be called from any goroutine.
 type Handlers struct {
-	node        api.Node
-	ready       func() (api.Readiness, status.Outcome)
-	version     api.Version
-	denylist    policy.Filter
-	bodies      *exchange.Bodies
-	guard       *exchange.Guard
-	gatherer    prometheus.Gatherer
-	registry    *limits.Registry
-	events      *limits.Events[*api.Event]
-	followName  FollowName
-	idempotency *idempotency
+	verbs
+	pages pages
+	feed  feed
 }
 
 // New returns the handlers.
 func New(d Deps) *Handlers {
 	return &Handlers{
-		node: d.Node, ready: d.Ready, version: d.Version, denylist: d.Denylist, bodies: d.Bodies, guard: d.Guard,
-		gatherer: d.Gatherer, registry: d.Limits, events: d.Events,
-		followName: d.FollowName, idempotency: newIdempotency(d.Limits),
+		verbs: verbs{
+			node: d.Node, denylist: d.Denylist, bodies: d.Bodies, guard: d.Guard, idempotency: newIdempotency(d.Limits),
+		},
+		pages: pages{node: d.Node, ready: d.Ready, version: d.Version, gatherer: d.Gatherer, limits: d.Limits},
+		feed:  feed{events: d.Events, followName: d.FollowName},
 	}
 }

@@ -181,7 +181,7 @@ func sendItems[T any](l *lines, seq iter.Seq2[T, error]) error {
 const progressEvery = 200 * time.Millisecond
 
 // sendLines answers a verb in lines.
-func (g *Handlers) sendLines(w *exchange.Response, r *http.Request, v *api.Verb, node api.Node, req any) error {
+func (g *verbs) sendLines(w *exchange.Response, r *http.Request, v *api.Verb, node api.Node, req any) error {
 	l := newLines(w, r, flushMode(v.Slow))
 	if v.Items != nil {
 		return l.end(struct{}{}, sendItems(l, v.Items(r.Context(), node, req)))
@@ -209,7 +209,7 @@ func (g *Handlers) sendLines(w *exchange.Response, r *http.Request, v *api.Verb,
 // handler's goroutine writes to the client, so work may report from any goroutine at any rate.
 // item waits until its item is written; it returns false when ctx ends. runWithProgress returns
 // after work has.
-func (g *Handlers) runWithProgress(
+func (g *verbs) runWithProgress(
 	ctx context.Context, l *lines,
 	work func(ctx context.Context, report api.ProgressFunc, item func(any) bool) (result any, err error),
 ) (any, error) {

@@ -14,7 +14,7 @@ import (
 )
 
 // mutation returns the route at path of a verb that takes a JSON body and answers with JSON. An empty body is {}.
-func (g *Handlers) mutation(v *api.Verb, id, path string) exchange.Endpoint {
+func (g *verbs) mutation(v *api.Verb, id, path string) exchange.Endpoint {
 	route := strings.TrimPrefix(strings.Replace(path, api.PathPrefix, "/api/", 1), "/")
 	answers := valueAnswers(v)
 	answers[0].Headers = append(answers[0].Headers, "Idempotent-Replayed")
@@ -36,7 +36,7 @@ func (g *Handlers) mutation(v *api.Verb, id, path string) exchange.Endpoint {
 type subjected interface{ Subject() api.Subject }
 
 // mutate runs a mutation and answers with its result.
-func (g *Handlers) mutate(v *api.Verb, route string, w *exchange.Response, r *http.Request) error {
+func (g *verbs) mutate(v *api.Verb, route string, w *exchange.Response, r *http.Request) error {
 	id, err := requestIDOf(w, r.Header.Values("Idempotency-Key"))
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 // authorizeName returns the name that text stands for, with the key of its zone, if the capability
 // of the request allows op on it, and on the object that is its new value. A value that is no whole
 // address is no object.
-func (g *Handlers) authorizeName(
+func (g *verbs) authorizeName(
 	w *exchange.Response, r *http.Request, op capability.Op, text, value string,
 ) (string, error) {
 	full, err := g.node.ExpandName(r.Context(), text)

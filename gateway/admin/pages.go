@@ -9,7 +9,18 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/exchange"
+	"allium/internal/limits"
+	"allium/protocols/status"
 )
+
+// pages serve what operators and programs that watch the node read.
+type pages struct {
+	node     api.Node
+	ready    func() (api.Readiness, status.Outcome)
+	version  api.Version
+	gatherer prometheus.Gatherer // nil: there are no metrics
+	limits   *limits.Registry    // nil: there are no limits
+}
 
 func healthzEndpoint() exchange.Endpoint {
 	return exchange.Endpoint{
@@ -30,7 +41,7 @@ func healthz(w *exchange.Response, r *http.Request) error {
 	return w.Send(r, http.StatusOK, "text/plain; charset=utf-8", []byte("ok\n"))
 }
 
-func (g *Handlers) readyzEndpoint() exchange.Endpoint {
+func (p *pages) readyzEndpoint() exchange.Endpoint {
 	return exchange.Endpoint{
 		ID: "readyz", Name: "readyz", Methods: exchange.Reading, Path: "/readyz",
 		On: exchange.OnEvery, Exempt: true, AnyQuery: true,
@@ -41,14 +52,14 @@ func (g *Handlers) readyzEndpoint() exchange.Endpoint {
 				Code: http.StatusServiceUnavailable, Payload: exchange.JSONBody[api.Readiness](),
 				Headers: []string{"Cache-Control", "Retry-After", "X-Reason"}, Doc: "a gate is closed",
 			}),
-		Serve: func(w *exchange.Response, r *http.Request, _ exchange.Input) error { return g.readyz(w, r) },
+		Serve: func(w *exchange.Response, r *http.Request, _ exchange.Input) error { return p.readyz(w, r) },
 	}
 }
 
 // readyz lists the gates of SPEC §10. It answers 200 if reads, writes and the network are ready,
 // and 503 with the same body otherwise.
-func (g *Handlers) readyz(w *exchange.Response, r *http.Request) error {
-	page, reason := g.ready()
+func (p *pages) readyz(w *exchange.Response, r *http.Request) error {
+	page, reason := p.ready()
 	if page.Ready {
 		return w.SendJSON(r, http.StatusOK, page)
 	}
@@ -63,39 +74,39 @@ func (g *Handlers) readyz(w *exchange.Response, r *http.Request) error {
 	return w.SendJSON(r, reason.Code(), page)
 }
 
-func (g *Handlers) versionEndpoint(id, path string) exchange.Endpoint {
+func (p *pages) versionEndpoint(id, path string) exchange.Endpoint {
 	return exchange.Endpoint{
 		ID: id, Name: "version", Methods: exchange.Reading, Path: path, On: exchange.OnAdmin,
 		Exempt: true, AnyQuery: true,
 		Doc: "Returns the version of the program.", Answers: exchange.JSONReplies[api.Version]("the version"),
-		Serve: func(w *exchange.Response, r *http.Request, _ exchange.Input) error { return g.versionPage(w, r) },
+		Serve: func(w *exchange.Response, r *http.Request, _ exchange.Input) error { return p.versionPage(w, r) },
 	}
 }
 
 // versionPage returns the version of the program.
-func (g *Handlers) versionPage(w *exchange.Response, r *http.Request) error {
-	return w.SendJSON(r, http.StatusOK, g.version)
+func (p *pages) versionPage(w *exchange.Response, r *http.Request) error {
+	return w.SendJSON(r, http.StatusOK, p.version)
 }
 
-func (g *Handlers) limitsEndpoint(id, path string) exchange.Endpoint {
+func (p *pages) limitsEndpoint(id, path string) exchange.Endpoint {
 	return exchange.Endpoint{
 		ID: id, Name: "limits", Methods: exchange.Reading, Path: path, On: exchange.OnAdmin,
 		Exempt: true, AnyQuery: true,
 		Doc: "Lists every limit of the node and its use.", Answers: exchange.JSONReplies[api.Limits]("the limits"),
-		Serve: func(w *exchange.Response, r *http.Request, _ exchange.Input) error { return g.limitsPage(w, r) },
+		Serve: func(w *exchange.Response, r *http.Request, _ exchange.Input) error { return p.limitsPage(w, r) },
 	}
 }
 
 // limitsPage lists every limit of the node.
-func (g *Handlers) limitsPage(w *exchange.Response, r *http.Request) error {
-	page := api.Limits{Limits: []api.Limit{}}
-	for _, l := range g.registry.Snapshot() {
-		page.Limits = append(page.Limits, api.LimitOf(l))
+func (p *pages) limitsPage(w *exchange.Response, r *http.Request) error {
+	all := api.Limits{Limits: []api.Limit{}}
+	for _, l := range p.limits.Snapshot() {
+		all.Limits = append(all.Limits, api.LimitOf(l))
 	}
-	return w.SendJSON(r, http.StatusOK, page)
+	return w.SendJSON(r, http.StatusOK, all)
 }
 
-func (g *Handlers) metricsEndpoint() exchange.Endpoint {
+func (p *pages) metricsEndpoint() exchange.Endpoint {
 	return exchange.Endpoint{
 		ID: "metrics", Name: "metrics", Methods: exchange.Reading, Path: "/metrics",
 		On: exchange.OnAdmin, Exempt: true, AnyQuery: true,
@@ -104,13 +115,13 @@ func (g *Handlers) metricsEndpoint() exchange.Endpoint {
 			Code: http.StatusOK, Payload: exchange.Payload{Media: "text/plain"}, Headers: []string{"Vary"},
 			Doc: "the metrics",
 		}},
-		Serve: func(w *exchange.Response, r *http.Request, _ exchange.Input) error { return g.metricsPage(w, r) },
+		Serve: func(w *exchange.Response, r *http.Request, _ exchange.Input) error { return p.metricsPage(w, r) },
 	}
 }
 
 // metricsPage returns the metrics in Prometheus' text format.
-func (g *Handlers) metricsPage(w *exchange.Response, r *http.Request) error {
-	gatherer := g.gatherer
+func (p *pages) metricsPage(w *exchange.Response, r *http.Request) error {
+	gatherer := p.gatherer
 	if gatherer == nil {
 		gatherer = prometheus.NewRegistry()
 	}

@@ -9,13 +9,13 @@ import (
 func (g *Handlers) Pages() []exchange.Endpoint {
 	return []exchange.Endpoint{
 		healthzEndpoint(),
-		g.readyzEndpoint(),
-		g.metricsEndpoint(),
-		g.whyPageEndpoint(),
-		g.versionEndpoint("version", "/version"),
-		g.versionEndpoint("apiVersion", "/api/v1/version"),
-		g.limitsEndpoint("limits", "/limits"),
-		g.limitsEndpoint("apiLimits", "/api/v1/limits"),
+		g.pages.readyzEndpoint(),
+		g.pages.metricsEndpoint(),
+		g.pages.whyPageEndpoint(),
+		g.pages.versionEndpoint("version", "/version"),
+		g.pages.versionEndpoint("apiVersion", "/api/v1/version"),
+		g.pages.limitsEndpoint("limits", "/limits"),
+		g.pages.limitsEndpoint("apiLimits", "/api/v1/limits"),
 	}
 }
 
@@ -33,7 +33,7 @@ func (g *Handlers) Endpoints() []exchange.Endpoint {
 		g.keepEndpoint(),
 		g.filesEndpoint(),
 		g.findProvidersEndpoint(),
-		g.eventsEndpoint(),
+		g.feed.endpoint(),
 		g.setFaultsEndpoint(),
 		g.writeFileEndpoint(),
 	)...)

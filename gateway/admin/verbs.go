@@ -7,6 +7,7 @@ import (
 
 	"allium/gateway/api"
 	"allium/gateway/exchange"
+	"allium/gateway/policy"
 	"allium/protocols/status"
 )
 
@@ -19,9 +20,18 @@ var apiFails = slices.DeleteFunc(status.All(), func(o status.Outcome) bool {
 	return false
 })
 
+// verbs answers the verbs of the local API.
+type verbs struct {
+	node        api.Node
+	denylist    policy.Filter
+	bodies      *exchange.Bodies
+	guard       *exchange.Guard
+	idempotency *idempotency
+}
+
 // checkDenied wraps a handler. It refuses a request with a parameter that names denied content, and
 // leaves malformed keys to the handler.
-func (g *Handlers) checkDenied(serve exchange.Handler) exchange.Handler {
+func (g *verbs) checkDenied(serve exchange.Handler) exchange.Handler {
 	return func(w *exchange.Response, r *http.Request, in exchange.Input) error {
 		for _, name := range [...]string{"key", "from", "to"} {
 			if err := exchange.CheckDenied(g.denylist, in.Query.Text(name)); err != nil {
@@ -33,7 +43,7 @@ func (g *Handlers) checkDenied(serve exchange.Handler) exchange.Handler {
 }
 
 // routes returns the routes of a verb.
-func (g *Handlers) routes(v *api.Verb) []exchange.Endpoint {
+func (g *verbs) routes(v *api.Verb) []exchange.Endpoint {
 	var all []exchange.Endpoint
 	switch {
 	case v.JSON:
@@ -52,7 +62,7 @@ func (g *Handlers) routes(v *api.Verb) []exchange.Endpoint {
 }
 
 // route returns the route of a verb whose request is a query.
-func (g *Handlers) route(v *api.Verb) exchange.Endpoint {
+func (g *verbs) route(v *api.Verb) exchange.Endpoint {
 	e := exchange.Endpoint{
 		ID: v.ID, Path: v.Path, Methods: []string{v.Method()}, Op: v.Op, Doc: v.Doc,
 		Params: exchange.ParamsOf(v.Request), Answers: valueAnswers(v),
@@ -107,7 +117,7 @@ func verb(e exchange.Endpoint) exchange.Endpoint {
 }
 
 // byHand completes the routes of the verbs that have code of their own.
-func (g *Handlers) byHand(table ...exchange.Endpoint) []exchange.Endpoint {
+func (g *verbs) byHand(table ...exchange.Endpoint) []exchange.Endpoint {
 	for i, e := range table {
 		e.Serve = g.checkDenied(e.Serve)
 		table[i] = verb(e)

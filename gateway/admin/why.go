@@ -8,23 +8,23 @@ import (
 	"allium/protocols/status"
 )
 
-func (g *Handlers) whyPageEndpoint() exchange.Endpoint {
+func (p *pages) whyPageEndpoint() exchange.Endpoint {
 	return exchange.Endpoint{
 		ID: "getTrace", Name: "why", Methods: exchange.Reading, Path: "/why/{lookup_id}",
 		On: exchange.OnAdmin, Exempt: true, AnyQuery: true,
 		Doc:     "Returns the record of a lookup, as the verb why does.",
 		Answers: exchange.JSONReplies[api.Why]("the lookup"),
 		Fails:   []status.Outcome{status.NotFound, status.BadRequest},
-		Serve:   g.whyPage,
+		Serve:   p.whyPage,
 	}
 }
 
 // whyPage returns the record of the lookup whose ID the path ends with.
-func (g *Handlers) whyPage(w *exchange.Response, r *http.Request, in exchange.Input) error {
+func (p *pages) whyPage(w *exchange.Response, r *http.Request, in exchange.Input) error {
 	if _, ok := status.ParseLookupID(in.Rest); !ok {
 		return api.ErrLookupID(exchange.Clip(in.Rest))
 	}
-	why, err := g.node.Why(r.Context(), in.Rest)
+	why, err := p.node.Why(r.Context(), in.Rest)
 	if err != nil {
 		return err
 	}
