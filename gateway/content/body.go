@@ -21,8 +21,11 @@ type body struct {
 	ctx    context.Context // the request's, canceled when the content stalls too
 	header func(*body)     // sends the header
 	stall  stall
+	objectFields
+}
 
-	// The fields of an object's header.
+// objectFields holds what the header of an answer says about an object.
+type objectFields struct {
 	item        item
 	etag        string
 	cached      *headers.Header // nil: the header is not in the cache

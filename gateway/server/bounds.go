@@ -9,16 +9,17 @@ import (
 
 // bounds are the limits of requests and connections.
 type bounds struct {
-	requests  *limits.Gate     // public requests being decided
-	api       *limits.Gate     // requests of the admin listener and the socket
-	events    *eventStreams    // streams of events on the admin listener and the socket
-	uploads   *limits.Gate     // public uploads, which do not count as requests
-	clients   *clients         // of the public listener
-	waiting   waiting          // public requests that wait for a token of clients
-	transfers *conns.Transfers // public answers being sent, without listings
-	listings  *conns.Transfers // public listings being sent
-	lingers   *limits.Gate     // HTTP/2 streams open after their upload was refused
-	conns     [roles]conns.Limits
+	requests   *limits.Gate     // public requests being decided
+	api        *limits.Gate     // requests of the admin listener and the socket
+	events     *eventStreams    // streams of events on the admin listener and the socket
+	uploads    *limits.Gate     // public uploads, which do not count as requests
+	clients    *clients         // of the public listener
+	waiting    waiting          // public requests that wait for a token of clients
+	transfers  *conns.Transfers // public answers being sent, without listings
+	listings   *conns.Transfers // public listings being sent
+	lingers    *limits.Gate     // HTTP/2 streams open after their upload was refused
+	conns      [roles]conns.Limits
+	halfClosed *conns.HalfClosed
 }
 
 // clients limits each client of the public listener, an IPv4 address or IPv6 /64: its requests
@@ -34,7 +35,8 @@ func newBounds(cfg Config, admin AdminConfig, p Params, r *limits.Registry, evic
 	}
 	const busy = "reject: 429 busy"
 	b := bounds{
-		requests: gate("gateway.inflight", "public listener → handlers", busy, cfg.Inflight),
+		halfClosed: conns.NewHalfClosed(),
+		requests:   gate("gateway.inflight", "public listener → handlers", busy, cfg.Inflight),
 		clients: limits.NewFairRate[netip.Prefix](r,
 			limits.Spec{
 				Name: "gateway.rate", Path: "public listener → handlers",

@@ -29,18 +29,27 @@ type listener struct {
 	conns  net.Listener // nil: the caller of Handler accepts connections
 	http   *http.Server // set while Run runs
 
-	router        *router
-	gate          *limits.Gate
-	clients       *clients                  // nil: no limits per client
-	transfers     *conns.Transfers          // nil: bodies being sent count as requests in flight
-	checkHost     func(*http.Request) error // checks Host and the origin
-	noTimeouts    bool                      // the client may read and send at any speed
-	hideInternal  bool                      // clients see no details of internal errors
-	trustsClients bool                      // clients need no capability, because the kernel identifies them
+	router    *router
+	gate      *limits.Gate
+	clients   *clients                  // nil: no limits per client
+	transfers *conns.Transfers          // nil: bodies being sent count as requests in flight
+	checkHost func(*http.Request) error // checks Host and the origin
+	transport
+	trust
+}
 
+// transport says how a listener speaks HTTP.
+type transport struct {
 	tls  *tls.Config // nil: no TLS
 	hsts string      // Strict-Transport-Security of its answers; empty: none
 	h2c  bool        // speaks HTTP/2 without TLS
+}
+
+// trust says how far a listener trusts its clients.
+type trust struct {
+	noTimeouts    bool // the client may read and send at any speed
+	hideInternal  bool // clients see no details of internal errors
+	trustsClients bool // clients need no capability, because the kernel identifies them
 }
 
 // newListener returns a listener with a role on open. A nil open is for Handler.
@@ -82,7 +91,7 @@ func (c AdminConfig) names(open net.Listener) []string {
 func (s *Server) bound(role Role, open net.Listener) *conns.Listener {
 	public := role == Public || role == Redirect
 	cfg := conns.Config{
-		Limits: s.bounds.conns[role], Stall: s.cfg.StallTimeout, HalfClosed: s.halfClosed,
+		Limits: s.bounds.conns[role], Stall: s.cfg.StallTimeout, HalfClosed: s.bounds.halfClosed,
 		Exempt: func(a netip.Addr) bool { return public && s.live.Load().proxies.trust(a) },
 		Evicts: public, OnForeignUser: s.refusedUser,
 		OnReject: func(reason string) { s.metrics.rejected.WithLabelValues(reason).Inc() },

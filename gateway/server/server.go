@@ -54,14 +54,12 @@ type Server struct {
 	certs    certs.Source       // nil: no TLS
 	routers  [roles + 1]*router // of the roles, and of websites
 	addrs    atomic.Pointer[Addrs]
-
-	halfClosed *conns.HalfClosed
 }
 
 // New returns a Server that does not listen yet.
 func New(cfg Config, admin AdminConfig, d Deps, p Params) (*Server, error) {
 	d.Env.SetDefaults()
-	s := &Server{cfg: cfg, admin: admin, deps: d, params: p, halfClosed: conns.NewHalfClosed()}
+	s := &Server{cfg: cfg, admin: admin, deps: d, params: p}
 	s.live.Store(newLive(cfg))
 	var err error
 	s.certs, err = certs.New(cfg.TLS, certs.Deps{Env: d.Env, Node: d.Certs})
@@ -131,7 +129,7 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 	}
 
 	abort(errDraining())
-	s.halfClosed.End()
+	s.bounds.halfClosed.End()
 	shutdown, cancel := context.WithTimeout(context.WithoutCancel(requests), s.params.Abort)
 	defer cancel()
 	for _, l := range listeners {

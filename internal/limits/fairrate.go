@@ -67,15 +67,20 @@ type FairRate[K comparable] struct {
 	stop    sync.Once
 	stopped chan struct{} // closed by StopWaiting
 
-	mu      sync.Mutex // guards what follows, and the shares; lock: breaker
-	c       FairRateConfig
-	tokens  float64               // in the common bucket
-	at      time.Time             // when tokens was computed
+	mu sync.Mutex // guards what follows, and the shares; lock: breaker
+	c  FairRateConfig
+	bucket
 	known   map[K]*Share[K]       // the keys that are remembered
 	active  linked.List[Share[K]] // keys with a request within activeFor, the latest last
 	resting linked.List[Share[K]] // all other known keys
 	waiting linked.List[Share[K]] // keys with requests that wait; the one that was served last is last
 	timer   *time.Timer           // calls serveLate when the next token is due; nil: nobody has waited yet
+}
+
+// bucket holds the tokens that all keys share.
+type bucket struct {
+	tokens float64
+	at     time.Time // when tokens was computed
 }
 
 // Share is the share that one key has of a FairRate.
@@ -98,7 +103,7 @@ type Share[K comparable] struct {
 // each key. One without a name is not listed, and must be 0 in c for ever.
 func NewFairRate[K comparable](r *Registry, rate, each Spec, c FairRateConfig) *FairRate[K] {
 	s := &FairRate[K]{
-		rate: newMeter(rate, KindRate, 1), tokens: float64(c.Burst), known: map[K]*Share[K]{},
+		rate: newMeter(rate, KindRate, 1), bucket: bucket{tokens: float64(c.Burst)}, known: map[K]*Share[K]{},
 		stopped: make(chan struct{}),
 	}
 	if c.Wait > 0 {

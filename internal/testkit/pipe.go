@@ -31,13 +31,18 @@ type pipe struct {
 	unread int   // bytes that fill the window
 	sent   int64 // bytes ever written
 
-	writeClosed bool  // the writer closed its end
-	readClosed  bool  // the reader closed its end; written bytes are dropped
-	cut         bool  // written bytes are dropped but still fill the window, as if the reader had stopped
-	readErr     error // error of reads after a reset or the reader's close
-	writeErr    error // error of writes after a reset or the writer's close
+	pipeEnds
+	cut bool // written bytes are dropped but still fill the window, as if the reader had stopped
 
 	readDeadline, writeDeadline deadline
+}
+
+// pipeEnds is the state of the two ends of a pipe.
+type pipeEnds struct {
+	writeClosed bool  // the writer closed its end
+	readClosed  bool  // the reader closed its end; written bytes are dropped
+	readErr     error // error of reads after a reset or the reader's close
+	writeErr    error // error of writes after a reset or the writer's close
 }
 
 // chunk is bytes in flight from one write.

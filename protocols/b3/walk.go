@@ -47,13 +47,18 @@ type Walk struct {
 	// covers the next one.
 	path []parent
 
-	next       Item       // valid while spans is not empty
-	lo, hi     int64      // next covers groups [lo, hi)
-	wantCV     [Size]byte // next must hash to this chaining value
+	expected
 	sizeProved bool
 	err        error
 
 	block *parentBlock // what Fill has read; nil for nothing
+}
+
+// expected is the item that a Walk proves next. It is valid while spans is not empty.
+type expected struct {
+	next   Item
+	lo, hi int64      // next covers groups [lo, hi)
+	wantCV [Size]byte // next must hash to this chaining value
 }
 
 // parent is a proved parent over groups [lo, hi).

@@ -66,7 +66,7 @@ const sweepPause = time.Second
 func (p *providerStore) evictFor(group string, now time.Time, expire bool) bool {
 	if expire && now.Sub(p.lastSweep).Abs() >= sweepPause {
 		p.lastSweep = now
-		if p.sweepLocked(now); p.count < p.total {
+		if p.sweepLocked(now); p.count < p.most.total {
 			return true
 		}
 	}

@@ -35,7 +35,7 @@ import (
 // so all of its records have its newest addresses. changes, if not nil, holds every key that
 // was written or dropped since it was last taken.
 type providerStore struct {
-	perKey, perPeer, total int
+	most recordBounds
 
 	// reports that the clock is right and expired records may be dropped; called without mu
 	mayExpire func() bool
@@ -50,6 +50,9 @@ type providerStore struct {
 	count     int
 	lastSweep time.Time // when expired records were last dropped to make space
 }
+
+// recordBounds are the most records of one key, of one peer and of all.
+type recordBounds struct{ perKey, perPeer, total int }
 
 // source says where a record came from.
 type source struct {
@@ -86,7 +89,7 @@ type peerEntry struct {
 
 func newProviderStore(perKey, perPeer, total int) *providerStore {
 	return &providerStore{
-		perKey: perKey, perPeer: perPeer, total: total,
+		most:      recordBounds{perKey, perPeer, total},
 		mayExpire: func() bool { return true }, ignores: func(peer.ID) bool { return false },
 
 		keys:   make(map[b3.Root][]*entry),
@@ -99,7 +102,7 @@ func newProviderStore(perKey, perPeer, total int) *providerStore {
 func setTotal(p *providerStore, total int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.total = total
+	p.most.total = total
 }
 
 // put stores a verified record. It refuses a record older than the stored one (Stale) and
@@ -149,19 +152,19 @@ func (p *providerStore) insert(s sourced, now time.Time, expire bool) error {
 		p.updatePeer(s)
 		return nil
 	}
-	if e := p.peers[s.Provider]; e != nil && e.count >= p.perPeer {
+	if e := p.peers[s.Provider]; e != nil && e.count >= p.most.perPeer {
 		return messages.Refuse(messages.Full, nil)
 	}
-	if expire && len(p.keys[s.Root]) >= p.perKey {
+	if expire && len(p.keys[s.Root]) >= p.most.perKey {
 		p.expire(s.Root, now)
 	}
-	if hs := p.keys[s.Root]; len(hs) >= p.perKey {
+	if hs := p.keys[s.Root]; len(hs) >= p.most.perKey {
 		out := evictable(hs, h.source)
 		if out == nil {
 			return messages.Refuse(messages.Full, nil)
 		}
 		p.drop(out)
-	} else if p.count >= p.total && !p.evictFor(h.group, now, expire) {
+	} else if p.count >= p.most.total && !p.evictFor(h.group, now, expire) {
 		return messages.Refuse(messages.Full, nil)
 	}
 	p.keys[s.Root] = append(p.keys[s.Root], h)

@@ -29,8 +29,8 @@ func TestReconfigure(t *testing.T) {
 	if find.Alpha != 5 || find.Beta != 4 || find.HedgeAfter != 300*time.Millisecond || find.Deadline != 9*time.Second {
 		t.Errorf("%+v", find)
 	}
-	if n.store.total != 13 {
-		t.Errorf("%d records", n.store.total)
+	if n.store.most.total != 13 {
+		t.Errorf("%d records", n.store.most.total)
 	}
 	testkit.WantCapacities(t, n.deps.Limits, map[string]int64{
 		"dht.lookups": 11, "dht.dials": 12, "dht.rate": 14, "dht.inflight": 15,

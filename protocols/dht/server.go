@@ -29,9 +29,7 @@ import (
 
 // server answers requests of the provider exchange, one per stream.
 type server struct {
-	store  *providerStore
-	names  *namestore.Store
-	verify *verifier
+	held
 	self   peer.ID
 	filter Filter
 
@@ -48,6 +46,13 @@ type server struct {
 	ctx context.Context // ends when the service stops
 
 	streams latch.Latch
+}
+
+// held are the records that a server stores and answers with, and what verifies new ones.
+type held struct {
+	store  *providerStore
+	names  *namestore.Store
+	verify *verifier
 }
 
 // handle is the stream handler. It returns when the exchange has ended.

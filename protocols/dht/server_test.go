@@ -81,10 +81,13 @@ func newBench(t *testing.T, cfg allowance.Config) *bench {
 		t.Fatal(err)
 	}
 	b.server = &server{
-		store: store, names: namestore.NewStore(namestore.DefaultConfig(), func() bool { return true }), dialback: back,
-		verify:  &verifier{now: time.Now, gate: registry.NewGate(limits.Spec{Name: "v"}, 2, 2)},
-		nearest: func([]byte, network.Conn) []peer.AddrInfo { return nil },
-		guard:   g, filter: &filter{}, m: m, log: slog.New(slog.DiscardHandler), ctx: ctx,
+		held: held{
+			store: store, names: namestore.NewStore(namestore.DefaultConfig(), func() bool { return true }),
+			verify: &verifier{now: time.Now, gate: registry.NewGate(limits.Spec{Name: "v"}, 2, 2)},
+		},
+		dialback: back,
+		nearest:  func([]byte, network.Conn) []peer.AddrInfo { return nil },
+		guard:    g, filter: &filter{}, m: m, log: slog.New(slog.DiscardHandler), ctx: ctx,
 	}
 	b.net.Host(b.at).SetStreamHandler(ProviderID, b.server.handle)
 	b.ask = &providerClient{rpc: &rpcClient{

@@ -308,8 +308,8 @@ func (s *Service) serve(ctx context.Context, kad *kaddht.IpfsDHT) *running {
 		count: s.deps.Tasks, m: s.m,
 	}
 	r.server = &server{
-		store: s.store, names: s.names, verify: s.verify, dialback: s.dialback, guard: s.guard, nearest: s.nearest,
-		self: s.self, filter: s.deps.Filter, m: s.m, log: s.deps.Log, ctx: ctx,
+		held: held{store: s.store, names: s.names, verify: s.verify}, dialback: s.dialback, guard: s.guard,
+		nearest: s.nearest, self: s.self, filter: s.deps.Filter, m: s.m, log: s.deps.Log, ctx: ctx,
 	}
 	if s.deps.Has != nil {
 		r.server.ownRecord = s.ownRecord

@@ -24,11 +24,16 @@ type Lookup[P comparable] struct {
 	onTime   int
 	rtt      RTT           // of all responses so far; includes dials
 	widenAt  time.Duration // when slots rises to α+β; 0: never, or not yet known
-	start    time.Duration
-	now      time.Duration
-	started  bool
-	result   Result[P]
-	actions  []Action[P]
+	clock
+	result  Result[P]
+	actions []Action[P]
+}
+
+// clock is the time of a Lookup, as its caller told it last.
+type clock struct {
+	start   time.Duration
+	now     time.Duration
+	started bool
 }
 
 // probe holds the times of one candidate in flight.

@@ -39,10 +39,15 @@ type Candidates struct {
 	peers []candidate
 	drawn int // how many of peers were handed out
 	seen  map[peer.ID]struct{}
-	next  []nextLookup // the lookups that were not read yet
-	open  []reading    // the lookups being read
+	feeding
+	err error // the error of a failed lookup
+}
+
+// feeding are the lookups whose peers a list gets.
+type feeding struct {
+	next  []nextLookup // those that were not read yet
+	open  []reading    // those being read
 	since time.Time    // when the latest of them was joined
-	err   error        // the error of a failed lookup
 }
 
 // nextLookup is a lookup that the list will read.

@@ -41,10 +41,15 @@ type cycle struct {
 	ages     *histogram // from the first pass of an eviction
 	pin      meta.Pin   // whose tree is being walked
 
-	mu          sync.Mutex // lock: metadata
-	newTrees    []b3.Root  // to mark before the next batch
-	remarkAll   bool       // there were too many: mark all pins again
-	absentTrees []b3.Root  // of newTrees, not visible yet; not guarded by mu
+	mu sync.Mutex // lock: metadata
+	arrivals
+}
+
+// arrivals are the trees that were pinned since the cycle began.
+type arrivals struct {
+	newTrees    []b3.Root // to mark before the next batch
+	remarkAll   bool      // there were too many: mark all pins again
+	absentTrees []b3.Root // of newTrees, not visible yet; the cycle's goroutine alone uses it
 }
 
 // errStopped ends a collection because Options.Removal returned false.

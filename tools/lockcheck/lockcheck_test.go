@@ -95,7 +95,7 @@ func TestTable(t *testing.T) {
 	got := string(must(os.ReadFile(page)))
 	for _, row := range []string{
 		"## config\n\n| lock | guards | before | held across |\n|---|---|---|---|\n" +
-			"| `table.settings.mu` | `a`, `b` | `counter.mu` | I/O, calls: one \\| two |\n\n## leaf\n",
+			"| `table.settings.mu` | `a`, `b`, `d` | `counter.mu` | I/O, calls: one \\| two |\n\n## leaf\n",
 		"| `table.counter.mu` | n, but not m |  |  |\n",
 		"| `(*table.settings).set` | ignore | nobody waits |\n",
 		"| `table.now` | computes | it is a clock |\n",

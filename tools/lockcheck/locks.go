@@ -200,7 +200,8 @@ func plain(comment *ast.CommentGroup) string {
 	return strings.Join(strings.Fields(comment.Text()), " ")
 }
 
-// fieldsBelow returns the names of the fields after the one at pos, up to an empty line or another mutex.
+// fieldsBelow returns the names of the fields after the one at pos, up to an empty line or another mutex, with
+// those of embedded structs.
 func (l *locks) fieldsBelow(pos token.Pos, below []*ast.Field) (names []string) {
 	line := l.pass.Fset.Position(pos).Line
 	for _, f := range below {
@@ -214,7 +215,20 @@ func (l *locks) fieldsBelow(pos token.Pos, below []*ast.Field) (names []string) 
 		for _, name := range f.Names {
 			names = append(names, name.Name)
 		}
+		if len(f.Names) == 0 {
+			names = append(names, fieldsOf(l.pass.TypesInfo.TypeOf(f.Type))...)
+		}
 		line = l.pass.Fset.Position(f.End()).Line
+	}
+	return names
+}
+
+// fieldsOf returns the names of the fields of an embedded struct, or nil for another type.
+func fieldsOf(t types.Type) (names []string) {
+	if s, ok := t.Underlying().(*types.Struct); ok {
+		for f := range s.Fields() {
+			names = append(names, f.Name())
+		}
 	}
 	return names
 }

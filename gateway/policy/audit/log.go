@@ -45,7 +45,11 @@ type Log struct {
 	mu  sync.Mutex // lock: leaf
 	err error      // why nothing can be written now
 
-	// Only the writer uses these.
+	backlog
+}
+
+// backlog holds what the writer of a log has yet to do. Only the writer uses it.
+type backlog struct {
 	deferred      []item    // records that could not be written and that no request waits for
 	lost          uint64    // records dropped because deferred was full
 	nextOpen      time.Time // next attempt to open the log

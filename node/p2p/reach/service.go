@@ -57,14 +57,19 @@ type Service struct {
 
 	observers atomic.Pointer[observers] // nil: the host does not listen to what peers see
 
+	ways
+
+	lastPublic time.Time // of the last connection to a public address; only Run uses it
+}
+
+// ways are the parts by which this node and others reach each other.
+type ways struct {
 	relays   *keeper
 	serving  *server
 	punches  *punches
 	dialback *dialbacks
 	paths    paths
 	bulk     *Bulk
-
-	lastPublic time.Time // of the last connection to a public address; only Run uses it
 }
 
 // New returns a service that is not running. It starts nothing.
@@ -74,7 +79,7 @@ func New(cfg Config, d Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("register the metrics of the reach: %w", err)
 	}
-	s := &Service{cfg: cfg, deps: d, log: d.Log, m: m, wake: make(chan struct{}, 1), paths: newPaths()}
+	s := &Service{cfg: cfg, deps: d, log: d.Log, m: m, wake: make(chan struct{}, 1), ways: ways{paths: newPaths()}}
 	s.view.Store(&view{})
 	if s.relays, err = newKeeper(s); err != nil {
 		return nil, err

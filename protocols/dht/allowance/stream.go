@@ -27,19 +27,23 @@ type stream struct {
 
 	group ipgroup.Group // of the connection
 
-	// Used only by the handler's goroutine.
-	lengths        lengthReader
-	buf            buffer
-	unread         []byte // rest of the current message; points into buf
-	releaseRequest func() // releases what the current message took; nil: nothing
-	releaseWorker  func() // nil: no worker is taken
-	answering      bool   // the handler has written since it received the message
+	message
 
 	reset atomic.Bool // reset by the handler or by stop; only the first code is sent
 
 	mu       sync.Mutex // lock: leaf
 	waiting  bool       // for a message; stop then resets the stream
 	stopping bool
+}
+
+// message is the message that a stream reads or answers. Only the handler's goroutine uses it.
+type message struct {
+	lengths        lengthReader
+	buf            buffer
+	unread         []byte // its rest; points into buf
+	releaseRequest func() // releases what it took; nil: nothing
+	releaseWorker  func() // nil: no worker is taken
+	answering      bool   // the handler has written since it received the message
 }
 
 func newStream(raw network.Stream, g *Guard, maxMessage int) *stream {

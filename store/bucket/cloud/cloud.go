@@ -67,14 +67,18 @@ type conn struct {
 	space  func(need int64) error
 	node   string // the node's name in the bucket
 
-	// Set by dial.
+	dialed
+
+	joined     atomic.Bool   // the node is registered and may use the bucket
+	workSignal chan struct{} // holds one token when work should run now
+}
+
+// dialed holds what dial sets.
+type dialed struct {
 	ctx    context.Context // of reads of objects; canceled by Close
 	stop   context.CancelFunc
 	bucket s3.Bucket
 	index  *tables.Index
-
-	joined     atomic.Bool   // the node is registered and may use the bucket
-	workSignal chan struct{} // holds one token when work should run now
 }
 
 // New returns a Cloud. Call Open or Rejoin before any other method.

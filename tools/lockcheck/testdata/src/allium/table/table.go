@@ -11,12 +11,14 @@ type settings struct {
 	// lock: held across I/O and calls, because one | two.
 	mu sync.Mutex // lock: config, before counter.mu
 	a  int
-	b  int
+	pair
 
 	c    int
 	done func()
 	now  func() int //lockcheck:computes it is a clock
 }
+
+type pair struct{ b, d int }
 
 type counter struct {
 	mu   sync.Mutex // guards n, but not m; lock: leaf
