@@ -15,6 +15,7 @@ import (
 // TestAwaitEnds: a wait for copies ends in every state in which none come, and not while some do.
 func TestAwaitEnds(t *testing.T) {
 	t.Parallel()
+	unsent := upkeep.Failures{SendErr: errors.New("quota")}
 	full := plan.Takers{Wanted: 3, Members: 2, Refused: map[string]int{"draining": 1}}
 	for name, test := range map[string]struct {
 		s    upkeep.Progress
@@ -24,15 +25,20 @@ func TestAwaitEnds(t *testing.T) {
 	}{
 		"on their way": {s: upkeep.Progress{Coming: 1, Unplanned: 3, Given: 1, LastOnly: true}, wait: -1},
 		"out of reach": {
-			s: upkeep.Progress{Stuck: 1, Coming: 1, Takers: full}, wait: clusterWait, says: "2 nodes that can hold one",
+			s:    upkeep.Progress{Blocked: upkeep.Blocked{Stuck: 1, Takers: full}, Coming: 1},
+			wait: clusterWait, says: "2 nodes that can hold one",
 		},
 		"given up":  {s: upkeep.Progress{Given: 1}, wait: heldAfter, want: status.Conflict, says: "asks for fewer"},
 		"too many":  {s: upkeep.Progress{Unplanned: 2}, wait: heldAfter, says: "2 objects with a target"},
 		"last only": {s: upkeep.Progress{LastOnly: true}, wait: heldAfter, says: "vanished together"},
-		"not sent":  {s: upkeep.Progress{SendErr: errors.New("quota")}, wait: stuckAfter, says: "quota"},
-		"some not sent": {s: upkeep.Progress{Coming: 1, SendErr: errors.New("quota")},
-			wait: failingAfter, says: "quota"},
-		"not coded":     {s: upkeep.Progress{CodeErr: errors.New("disk")}, wait: heldAfter, says: "not made: disk"},
+		"not sent":  {s: upkeep.Progress{Failures: unsent}, wait: stuckAfter, says: "quota"},
+		"some not sent": {
+			s: upkeep.Progress{Coming: 1, Failures: unsent}, wait: failingAfter, says: "quota",
+		},
+		"not coded": {
+			s:    upkeep.Progress{Failures: upkeep.Failures{CodeErr: errors.New("disk")}},
+			wait: heldAfter, says: "not made: disk",
+		},
 		"not looked at": {s: upkeep.Progress{Pending: true}, wait: failingAfter, says: "new pins"},
 		"not proved":    {wait: stuckAfter, says: "do not prove"},
 	} {
@@ -75,7 +81,7 @@ func TestAwaitBesideAdds(t *testing.T) {
 	t.Parallel()
 	var w copiesWatch
 	now, p := time.Unix(1_700_000_000, 0), api.Placed{Objects: 1}
-	full := upkeep.Progress{Stuck: 1, Takers: plan.Takers{Wanted: 3, Members: 2}}
+	full := upkeep.Progress{Blocked: upkeep.Blocked{Stuck: 1, Takers: plan.Takers{Wanted: 3, Members: 2}}}
 	for i := range int(clusterWait/lookLast) + 2 {
 		s := full
 		if i%2 == 1 {
@@ -98,7 +104,8 @@ func TestAwaitSlowSend(t *testing.T) {
 	var w copiesWatch
 	now, p := time.Unix(1_700_000_000, 0), api.Placed{Objects: 2}
 	for range 600 {
-		s := upkeep.Progress{Coming: 1, SendErr: errors.New("quota"), Failing: now.Add(-time.Minute)}
+		s := upkeep.Progress{Coming: 1}
+		s.SendErr, s.Failing = errors.New("quota"), now.Add(-time.Minute)
 		if err := w.look(&s, p, now); err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,8 @@ import (
 func TestEvacuationEnds(t *testing.T) {
 	t.Parallel()
 	since := time.Unix(1_700_000_000, 0)
-	full := plan.Takers{Wanted: 3, Members: 2, Refused: map[string]int{"draining": 1}}
+	stuck := upkeep.Blocked{Stuck: 1}
+	full := upkeep.Blocked{Stuck: 1, Takers: plan.Takers{Wanted: 3, Members: 2, Refused: map[string]int{"draining": 1}}}
 	for name, test := range map[string]struct {
 		h    upkeep.Handover
 		wait time.Duration // for which it is so before it ends; negative: it does not end
@@ -25,10 +26,10 @@ func TestEvacuationEnds(t *testing.T) {
 		"done":    {h: upkeep.Handover{Since: since, Ready: true, Objects: 3}},
 		"stopped": {h: upkeep.Handover{Objects: 3}, want: status.Canceled, says: "full member"},
 		"not ready": {
-			h:    upkeep.Handover{Since: since, Objects: 3, Left: 1, Stuck: 1},
+			h:    upkeep.Handover{Since: since, Objects: 3, Left: 1, Blocked: stuck},
 			wait: refusedAfter, want: status.NotReady, says: "did not look at all its pins",
 		},
-		"goes on": {h: upkeep.Handover{Since: since, Ready: true, Objects: 3, Left: 2, Stuck: 1}, wait: -1},
+		"goes on": {h: upkeep.Handover{Since: since, Ready: true, Objects: 3, Left: 2, Blocked: stuck}, wait: -1},
 		"alone": {
 			h:    upkeep.Handover{Since: since, Ready: true, Objects: 3, Alone: 2},
 			want: status.Conflict, says: "2 pins ask for none",
@@ -42,7 +43,7 @@ func TestEvacuationEnds(t *testing.T) {
 			says: "could not be read",
 		},
 		"stuck": {
-			h:    upkeep.Handover{Since: since, Ready: true, Objects: 3, Left: 1, Stuck: 1, Takers: full},
+			h:    upkeep.Handover{Since: since, Ready: true, Objects: 3, Left: 1, Blocked: full},
 			wait: blockedAfter, want: status.NotReady,
 			says: "2 of 3 objects are handed over; for 1 of 1 objects that are left there are too few other nodes",
 		},
@@ -79,7 +80,8 @@ func TestEvacuationGoesOn(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_700_000_000, 0)
 	w := evacuationWatch{least: -1}
-	h := upkeep.Handover{Since: now, Ready: true, Objects: 9, Left: 9, Stuck: 9, SendErr: errors.New("quota")}
+	h := upkeep.Handover{Since: now, Ready: true, Objects: 9, Left: 9, SendErr: errors.New("quota")}
+	h.Stuck = 9
 	for left := 9; left > 0; left-- {
 		for _, stuck := range []int{left, left - 1} {
 			h.Left, h.Stuck = left, stuck

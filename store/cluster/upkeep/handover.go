@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"allium/protocols/b3"
 	"allium/store/cluster/plan"
 	"allium/store/meta"
 )
@@ -18,11 +17,7 @@ type Handover struct {
 	Objects   int   // that are stored here, with targets that ask for copies
 	Left      int   // of them, that fewer others hold than are asked for, or did not prove since
 	LeftBytes int64 // of these
-	// Stuck objects, of Left, cannot be handed over: too few others hold or take them. First is one of them, with who
-	// could hold it. At most maxStuck of the objects that are left are looked at.
-	Stuck  int
-	First  b3.Root
-	Takers plan.Takers
+	Blocked         // of at most maxStuck objects that are left and were looked at
 
 	Alone     int   // pins that ask for no copies: what they keep is on this node alone
 	Unplanned int   // objects for which there is no room

@@ -15,24 +15,31 @@ type Progress struct {
 	Coming int       // that are on their way, and objects that are being coded
 	Given  int       // objects for which the pins of this node ask for less by now
 
-	// Stuck objects have too few members that hold or take a copy. First is one of them, with who could hold it. No
-	// more than maxReach are looked at.
-	Stuck  int
-	First  b3.Root
-	Coded  bool // it is to have shards
-	Takers plan.Takers
+	Blocked      // of at most maxReach objects that were looked at
+	Coded   bool // First is to have shards
 
 	Pending   bool // pins that were just set are not planned yet: nothing else is known but Unmet, which is all objects
 	LastOnly  bool // more than a third of the members vanished together: only last copies are sent
 	Unplanned int  // objects for which there is no room
 
+	Failures
+	looked int
+}
+
+// Blocked counts the objects that cannot have the copies that are asked for: too few members hold or take one.
+type Blocked struct {
+	Stuck  int
+	First  b3.Root     // one of them
+	Takers plan.Takers // the members that could hold it
+}
+
+// Failures are the latest errors of copies and shards.
+type Failures struct {
 	// SendErr is the error of the latest send of an object that is sent to nobody now, and Failing is since when its
 	// sends fail. It is the object whose sends fail for the longest time.
 	SendErr error
 	Failing time.Time
 	CodeErr error // of the latest attempt to code an object that is not being coded now
-
-	looked int
 }
 
 // maxReach is the number of objects for which Progress counts the members that could hold them.
