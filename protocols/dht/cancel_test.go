@@ -115,7 +115,7 @@ func TestCancelledOnLoopback(t *testing.T) {
 	})
 	for _, x := range nodes[:4] {
 		for i := range x.cfg.Load().Lookups {
-			if _, err := x.lookups.TryAcquire(); err != nil {
+			if _, err := x.lookups.gate.TryAcquire(); err != nil {
 				t.Fatalf("only %d of %d places for lookups are free: %v", i, x.cfg.Load().Lookups, err)
 			}
 		}

@@ -141,7 +141,7 @@ func (c Config) publishConfig() kad.Config {
 // max_records stay until others take their places.
 func (s *Service) Reconfigure(cfg Config) {
 	s.cfg.Store(&cfg)
-	s.lookups.Resize(int64(cfg.Lookups))
+	s.lookups.gate.Resize(int64(cfg.Lookups))
 	s.rpc.dials.Resize(int64(cfg.Dials))
 	setTotal(s.store, cfg.MaxRecords)
 	s.guard.Reconfigure(cfg.Guard)

@@ -17,7 +17,7 @@ func TestElsewhere(t *testing.T) {
 	me, other := newIdentity(t), newIdentity(t)
 	start := time.UnixMilli(1_700_000_000_000)
 	told := 0
-	s := &Service{self: me.id, started: start,
+	s := &signer{self: me.id, started: start,
 		deps: Deps{DuplicateIdentity: func(signed time.Time, addrs []ma.Multiaddr) {
 			if told++; len(addrs) == 0 || signed.Before(start) {
 				t.Errorf("told of %v, %v", signed, addrs)

@@ -48,7 +48,7 @@ func (s *Service) FindProviders(ctx context.Context, root b3.Root, o FindOptions
 		if f.enough() {
 			return
 		}
-		r, ctx, end, err := s.begin(ctx)
+		r, ctx, end, err := s.lookups.begin(ctx)
 		if err != nil {
 			yield(record.Provider{}, err)
 			return

@@ -131,8 +131,8 @@ func (sc scenario) build(
 	return sn, places, func() {
 		cancel()
 		for _, p := range places {
-			p.current().lookups.Wait()
-			p.current().server.close()
+			p.lookups.current().lookups.Wait()
+			p.lookups.current().server.close()
 			_ = p.kad.Close()
 		}
 		sn.close()
@@ -232,19 +232,12 @@ func (sc scenario) play(t testing.TB, ways ...way) (providers, nodes []*measured
 
 // as has a service look things up with other settings until undo.
 func (s place) as(change func(*Config)) (undo func()) {
-	before, fixed := s.cfg.Load(), s.current().engine.fixedHedge
+	before, fixed := s.cfg.Load(), s.lookups.current().engine.fixedHedge
 	cfg := *before
 	change(&cfg)
 	s.cfg.Store(&cfg)
-	s.current().engine.fixedHedge = cfg.HedgeFixed
-	return func() { s.cfg.Store(before); s.current().engine.fixedHedge = fixed }
-}
-
-// current is what runs.
-func (s place) current() *running {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.running
+	s.lookups.current().engine.fixedHedge = cfg.HedgeFixed
+	return func() { s.cfg.Store(before); s.lookups.current().engine.fixedHedge = fixed }
 }
 
 func (m *measured) add(took time.Duration, probes int, ok bool) {

@@ -18,7 +18,7 @@ import (
 // peers of the DHT: at most 20, this node among them if it has the object, and none if root is
 // denied or the service does not run. It asks nobody.
 func (s *Service) HeldProviders(ctx context.Context, root b3.Root) []record.Provider {
-	r := s.current()
+	r := s.lookups.current()
 	if r == nil {
 		return nil
 	}

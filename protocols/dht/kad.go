@@ -15,32 +15,49 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 
 	"allium/protocols/b3"
+	"allium/protocols/dht/allowance"
 	"allium/protocols/dht/kadhost"
 	"allium/protocols/dht/messages"
 	"allium/protocols/status"
 )
 
-// newKad starts kad-dht without its provider and value stores. The provider exchange
+// kadServer answers the protocol of kad-dht with the table and the records of this package.
+type kadServer struct {
+	near    *neighbours
+	guard   *allowance.Guard
+	lookups *admission
+	sender  *kadSender
+	m       *metrics
+}
+
+// newKad starts kad-dht, which answers by what the service has.
+func (s *Service) newKad() (*kaddht.IpfsDHT, error) { return s.kadServer().start() }
+
+func (s *Service) kadServer() *kadServer {
+	return &kadServer{near: s.near, guard: s.guard, lookups: s.lookups, sender: s.kadSender, m: s.m}
+}
+
+// start starts kad-dht without its provider and value stores. The provider exchange
 // (OAP1 §11) and GET_PROVIDERS use the records of this package, and a value store would
 // be unbounded.
-func (s *Service) newKad() (*kaddht.IpfsDHT, error) {
+func (s *kadServer) start() (*kaddht.IpfsDHT, error) {
 	mode := kaddht.ModeAutoServer // in a network without public addresses every node must be a server
-	if s.cfg.Load().Server {
+	if s.near.cfg.Load().Server {
 		mode = kaddht.ModeServer
-	} else if !listens(s.deps.Host) {
+	} else if !listens(s.near.host) {
 		mode = kaddht.ModeClient // nobody could ask it
 	}
-	h := kadhost.Host(s.guard.Host(s.deps.Host, KadID, messages.MaxMessage), KadID, messages.MaxMessage, s.answerKad)
+	h := kadhost.Host(s.guard.Host(s.near.host, KadID, messages.MaxMessage), KadID, messages.MaxMessage, s.answer)
 	return kaddht.New(h,
 		kaddht.ProtocolPrefix(Prefix),
 		kaddht.Mode(mode),
-		kaddht.BucketSize(s.cfg.Load().K),
+		kaddht.BucketSize(s.near.cfg.Load().K),
 		kaddht.RoutingTablePeerDiversityFilter(
-			kadhost.NewGroupFilter(s.cfg.Load().routingConfig().GroupCap(), s.addrs)),
+			kadhost.NewGroupFilter(s.near.cfg.Load().routingConfig().GroupCap(), s.near.addrs)),
 		kaddht.DisableProviders(),
 		kaddht.DisableValues(),
 		kaddht.WithCustomMessageSender(func(host.Host, []protocol.ID) pb.MessageSenderWithDisconnect {
-			return s.kadSender
+			return s.sender
 		}),
 	)
 }
@@ -53,40 +70,40 @@ func listens(h host.Host) bool {
 	})
 }
 
-// answerKad answers a query of kad-dht's protocol for peers or providers.
-func (s *Service) answerKad(from network.Conn, q *pb.Message) *pb.Message {
+// answer answers a query of kad-dht's protocol for peers or providers.
+func (s *kadServer) answer(from network.Conn, q *pb.Message) *pb.Message {
 	if q.GetType() == pb.Message_FIND_NODE {
-		return s.kadPeers(from, q)
+		return s.peers(from, q)
 	}
-	return s.kadProviders(from, q)
+	return s.providersOf(from, q)
 }
 
-// kadPeers answers a FIND_NODE as kad-dht does, which would tell everybody each address that
+// peers answers a FIND_NODE as kad-dht does, which would tell everybody each address that
 // it knows: the peer that the key names, if this node knows it, and the closest peers of
 // kad-dht's table.
-func (s *Service) kadPeers(from network.Conn, q *pb.Message) *pb.Message {
+func (s *kadServer) peers(from network.Conn, q *pb.Message) *pb.Message {
 	s.m.served.WithLabelValues("kad_find_node", status.OK.String()).Inc()
 	answer := pb.NewMessage(pb.Message_FIND_NODE, nil, q.GetClusterLevel())
-	r := s.current()
+	r := s.lookups.current()
 	if r == nil {
 		return answer
 	}
 	named := peer.ID(q.GetKey())
-	near := r.kad.RoutingTable().NearestPeers(kb.ConvertKey(string(q.GetKey())), s.cfg.Load().K+1)
+	near := r.kad.RoutingTable().NearestPeers(kb.ConvertKey(string(q.GetKey())), s.near.cfg.Load().K+1)
 	near = slices.DeleteFunc(near, func(p peer.ID) bool { return p == named })
-	infos := s.tell(append([]peer.ID{named}, near...), from)
-	answer.CloserPeers = pb.PeerInfosToPBPeers(s.deps.Host.Network(), infos)
+	infos := s.near.tell(append([]peer.ID{named}, near...), from)
+	answer.CloserPeers = pb.PeerInfosToPBPeers(s.near.host.Network(), infos)
 	return answer
 }
 
-// kadProviders answers a GET_PROVIDERS from the verified records that the provider
+// providersOf answers a GET_PROVIDERS from the verified records that the provider
 // exchange uses, so that ordinary libp2p tools find providers. The response also names the
 // closest known peers. A key that is not the address of an object has no providers.
-func (s *Service) kadProviders(from network.Conn, q *pb.Message) *pb.Message {
+func (s *kadServer) providersOf(from network.Conn, q *pb.Message) *pb.Message {
 	answer := pb.NewMessage(pb.Message_GET_PROVIDERS, q.GetKey(), q.GetClusterLevel())
-	answer.CloserPeers = pb.RawPeerInfosToPBPeers(s.nearest(q.GetKey(), from))
+	answer.CloserPeers = pb.RawPeerInfosToPBPeers(s.near.nearest(q.GetKey(), from))
 	s.m.served.WithLabelValues("kad_get_providers", status.OK.String()).Inc()
-	r := s.current()
+	r := s.lookups.current()
 	root, err := b3.FromMultihash(q.GetKey())
 	if r == nil || err != nil || !bytes.Equal(root.Multihash(), q.GetKey()) {
 		return answer

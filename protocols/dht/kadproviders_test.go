@@ -33,9 +33,9 @@ func TestStockClientFindsProviders(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, n := range nodes {
-		n.mu.Lock()
-		n.running.server.filter = &filter{root: denied}
-		n.mu.Unlock()
+		n.lookups.mu.Lock()
+		n.lookups.running.server.filter = &filter{root: denied}
+		n.lookups.mu.Unlock()
 	}
 	h, err := libp2p.New(libp2p.NoListenAddrs, libp2p.DisableMetrics())
 	if err != nil {

@@ -100,7 +100,7 @@ func (s *Service) FindName(
 			want = nameHolders - 1
 		}
 	}
-	r, ctx, end, err := s.begin(ctx)
+	r, ctx, end, err := s.lookups.begin(ctx)
 	if err != nil {
 		return f.best, f.unless(err)
 	}

@@ -39,7 +39,7 @@ func checkOutsiders(t *testing.T, privateNetwork bool) {
 	t.Helper()
 	nodes := startNetworkIn(t, privateNetwork, 4)
 	s, mixed, ignored := nodes[0], nodes[1].id, nodes[2].id
-	testkit.Eventually(t, "kad-dht's table", func() bool { return s.current().kad.RoutingTable().Size() == 3 })
+	testkit.Eventually(t, "kad-dht's table", func() bool { return s.lookups.current().kad.RoutingTable().Size() == 3 })
 	private := ma.StringCast("/ip4/192.168.7.7/tcp/7")
 	public := ma.StringCast("/ip4/45.1.2.3/tcp/7")
 	s.host.Peerstore().AddAddrs(mixed, []ma.Multiaddr{private, public}, time.Hour)
@@ -55,12 +55,12 @@ func checkOutsiders(t *testing.T, privateNetwork bool) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, _ := s.current().server.serve(t.Context(), c, p)
+		r, _ := s.lookups.current().server.serve(t.Context(), c, p)
 		return r.CloserPeers()
 	}
 	kad := func(c network.Conn, kind pb.Message_MessageType, key []byte) []peer.AddrInfo {
 		var infos []peer.AddrInfo
-		for _, p := range pb.PBPeersToPeerInfos(s.answerKad(c, pb.NewMessage(kind, key, 0)).GetCloserPeers()) {
+		for _, p := range pb.PBPeersToPeerInfos(s.kadServer().answer(c, pb.NewMessage(kind, key, 0)).GetCloserPeers()) {
 			infos = append(infos, *p)
 		}
 		return infos

@@ -73,7 +73,7 @@ func TestRecordsAreSignedOnce(t *testing.T) {
 		var asking sync.WaitGroup
 		for j := range seqs {
 			asking.Go(func() {
-				rec, err := x.currentRecord(r, time.Now())
+				rec, err := x.signer.current(r, time.Now())
 				if err != nil {
 					t.Error(err)
 				}
@@ -92,18 +92,18 @@ func TestSignedRecordsAreForgotten(t *testing.T) {
 	x, begun := startNetwork(t, 2)[0], time.Now()
 	for i := range 20 {
 		for _, after := range []time.Duration{0, recordReuse / 2} { // it is used again, and lasts no longer for that
-			if _, err := x.currentRecord(root(fmt.Sprint("object ", i)), begun.Add(after)); err != nil {
+			if _, err := x.signer.current(root(fmt.Sprint("object ", i)), begun.Add(after)); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if n := x.signed.records.Len(); n != 20 {
+	if n := x.signer.signed.records.Len(); n != 20 {
 		t.Errorf("%d records, want 20", n)
 	}
-	if _, err := x.currentRecord(root("later"), begun.Add(2*recordReuse)); err != nil {
+	if _, err := x.signer.current(root("later"), begun.Add(2*recordReuse)); err != nil {
 		t.Fatal(err)
 	}
-	if n := x.signed.records.Len(); n != 1 {
+	if n := x.signer.signed.records.Len(); n != 1 {
 		t.Errorf("%d records, want the last", n)
 	}
 }
@@ -115,17 +115,17 @@ func TestWithdrawnRecordIsForgotten(t *testing.T) {
 	x, y := nodes[0], nodes[1]
 	for i := range 40 {
 		r := root(fmt.Sprint("object ", i))
-		if _, err := x.currentRecord(r, time.Now()); err != nil {
+		if _, err := x.signer.current(r, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		if i >= 10 {
 			x.Withdraw(root(fmt.Sprint("object ", i-10)))
 		}
 	}
-	if own, signed := x.store.len(), x.signed.records.Len(); own != 10 || signed != 10 {
+	if own, signed := x.store.len(), x.signer.signed.records.Len(); own != 10 || signed != 10 {
 		t.Errorf("%d records in the store and %d to be sent again, want 10", own, signed)
 	}
-	rec, err := y.sign(root("object 39"), time.Now())
+	rec, err := y.signer.sign(root("object 39"), time.Now())
 	if err == nil {
 		err = x.store.put(sourced{rec, source{group: "a"}}, time.Now())
 	}

@@ -1,30 +1,47 @@
 package dht
 
 import (
+	"sync/atomic"
+
+	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/peerstore"
 	ma "github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
+
+	"allium/protocols/dht/messages"
+	"allium/protocols/dht/routing"
+	"allium/protocols/kad"
 )
 
-// rememberAddrs stores the addresses of a peer in the peerstore for a dial that follows.
-func (s *Service) rememberAddrs(info peer.AddrInfo) {
-	if len(info.Addrs) > 0 && !s.isConnected(info.ID) {
-		s.deps.Host.Peerstore().AddAddrs(info.ID, info.Addrs, peerstore.TempAddrTTL)
+// neighbours are the peers that the host knows and is connected with.
+type neighbours struct {
+	cfg     *atomic.Pointer[Config]
+	host    host.Host
+	ignores func(peer.ID) bool // see Deps.IgnorePeer
+	private bool               // see Deps.PrivateNetwork
+	table   *routing.Table     // set before the service runs
+}
+
+// remember stores the addresses of a peer in the peerstore for a dial that follows.
+func (n *neighbours) remember(info peer.AddrInfo) {
+	if len(info.Addrs) > 0 && !n.isConnected(info.ID) {
+		n.host.Peerstore().AddAddrs(info.ID, info.Addrs, peerstore.TempAddrTTL)
 	}
 }
 
-func (s *Service) isConnected(p peer.ID) bool {
-	return s.deps.Host.Network().Connectedness(p) == network.Connected
+func (n *neighbours) isConnected(p peer.ID) bool {
+	return n.host.Network().Connectedness(p) == network.Connected
 }
 
 // connected returns up to k connected peers that speak the provider exchange.
-func (s *Service) connected() []peer.ID {
+func (n *neighbours) connected() []peer.ID {
 	var peers []peer.ID
-	store := s.deps.Host.Peerstore()
-	for _, p := range s.deps.Host.Network().Peers() {
+	store := n.host.Peerstore()
+	for _, p := range n.host.Network().Peers() {
 		got, err := store.SupportsProtocols(p, ProviderID)
-		if err == nil && len(got) > 0 && len(peers) < s.cfg.Load().K {
+		if err == nil && len(got) > 0 && len(peers) < n.cfg.Load().K {
 			peers = append(peers, p)
 		}
 	}
@@ -32,14 +49,83 @@ func (s *Service) connected() []peer.ID {
 }
 
 // addrs returns the remote addresses of p's connections, or else its known addresses.
-func (s *Service) addrs(p peer.ID) []ma.Multiaddr {
-	conns := s.deps.Host.Network().ConnsToPeer(p)
+func (n *neighbours) addrs(p peer.ID) []ma.Multiaddr {
+	conns := n.host.Network().ConnsToPeer(p)
 	if len(conns) == 0 {
-		return s.deps.Host.Peerstore().Addrs(p)
+		return n.host.Peerstore().Addrs(p)
 	}
 	addrs := make([]ma.Multiaddr, len(conns))
 	for i, c := range conns {
 		addrs[i] = c.RemoteMultiaddr()
 	}
 	return addrs
+}
+
+// rememberAll stores the addresses of peers that a seed named, for lookups that follow.
+func (n *neighbours) rememberAll(_ peer.ID, peers []peer.AddrInfo) {
+	for _, p := range peers {
+		n.remember(p)
+	}
+}
+
+// tableAddrs returns the routing table with addresses, to be stored for the next start.
+func (n *neighbours) tableAddrs() (infos []peer.AddrInfo) {
+	for _, e := range n.table.Entries() {
+		if info := n.host.Peerstore().PeerInfo(e.ID); len(info.Addrs) > 0 {
+			infos = append(infos, info)
+		}
+	}
+	return infos
+}
+
+// nearest returns the closer peers for the response to a request: up to k peers of the
+// table nearest to key, without the asking peer, with the addresses that it may be told.
+func (n *neighbours) nearest(key []byte, asking network.Conn) []peer.AddrInfo {
+	var near []peer.ID
+	for _, p := range n.table.Nearest(kad.Hash(key), n.cfg.Load().K+1) {
+		near = append(near, p.ID)
+	}
+	return n.tell(near, asking)
+}
+
+// tell returns up to k of the peers without the asking one, with the addresses that it may be
+// told. Peers without any are left out.
+func (n *neighbours) tell(near []peer.ID, asking network.Conn) []peer.AddrInfo {
+	infos := make([]peer.AddrInfo, 0, len(near))
+	for _, p := range near {
+		if p == asking.RemotePeer() || len(infos) == n.cfg.Load().K {
+			continue
+		}
+		if info := n.told(p, asking); len(info.Addrs) > 0 {
+			infos = append(infos, info)
+		}
+	}
+	return infos
+}
+
+// told returns up to messages.MaxCloserAddrs addresses of p that the asking peer may be told: none of an
+// ignored peer, and only public ones where the asker is outside of the networks of this node.
+// A private address is of no use there and shows how somebody's network is built.
+func (n *neighbours) told(p peer.ID, asking network.Conn) peer.AddrInfo {
+	info := peer.AddrInfo{ID: p}
+	if n.ignores(p) {
+		return info
+	}
+	publicOnly := !n.private && isOutside(asking.RemoteMultiaddr())
+	for _, a := range n.host.Peerstore().Addrs(p) {
+		if len(info.Addrs) == messages.MaxCloserAddrs {
+			break
+		}
+		if !publicOnly || manet.IsPublicAddr(a) {
+			info.Addrs = append(info.Addrs, a)
+		}
+	}
+	return info
+}
+
+// isOutside reports whether a peer that is connected from addr may be in none of the networks of
+// this node: it comes from a public address, or over a relay and so from anywhere.
+func isOutside(addr ma.Multiaddr) bool {
+	_, err := addr.ValueForProtocol(ma.P_CIRCUIT)
+	return err == nil || manet.IsPublicAddr(addr)
 }

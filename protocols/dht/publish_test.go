@@ -167,8 +167,8 @@ func TestAnnounceWaitsForTheClock(t *testing.T) {
 // TestNothingIsSignedByAWrongClock: neither for the announcer, nor for the sweep,
 // nor for who asks.
 func TestNothingIsSignedByAWrongClock(t *testing.T) {
-	s := &Service{deps: Deps{ClockWrong: func() bool { return true }}}
-	if _, err := s.currentRecord(root("a"), time.Now()); status.Of(err) != status.NotReady {
+	s := &signer{deps: Deps{ClockWrong: func() bool { return true }}}
+	if _, err := s.current(root("a"), time.Now()); status.Of(err) != status.NotReady {
 		t.Errorf("signed: %v", err)
 	}
 }

@@ -66,7 +66,7 @@ func TestReadyInALargeNetwork(t *testing.T) {
 			within(t, time.Minute-time.Since(begun), "a filled table", s.filled)
 			took := time.Since(begun)
 			have, need, _ := s.Fill()
-			size := s.networkSize.Load()
+			size := s.refresher.networkSize.Load()
 			t.Logf(
 				"%d hosts: ready after %s with %d of %d, %d in the table; the network seems %d, connections %d",
 				n,

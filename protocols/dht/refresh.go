@@ -2,6 +2,7 @@ package dht
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	kaddht "github.com/libp2p/go-libp2p-kad-dht"
@@ -23,7 +24,18 @@ const (
 	idlePings       = 32 // most silent entries asked in one refresh
 )
 
-// refresh keeps the routing table filled until ctx ends. It starts when a peer is known
+// refresher keeps the routing table filled, and estimates the size of the network by what its lookups find.
+type refresher struct {
+	near     *neighbours
+	self     peer.ID
+	m        *metrics
+	closest  func(ctx context.Context, key []byte) ([]peer.ID, kad.Result[peer.ID], error) // a lookup
+	findNode func(ctx context.Context, p peer.ID, key []byte) ([]peer.AddrInfo, error)
+
+	networkSize atomic.Int64 // estimated number of servers in the network; 0: unknown
+}
+
+// run keeps the routing table filled until ctx ends. It starts when a peer is known
 // and repeats every Config.Refresh ± 20 %, earlier while the table is not filled, with
 // growing intervals.
 //
@@ -33,24 +45,24 @@ const (
 //
 // kad-dht refreshes its own table in the same way. Its calls go through this package's RPC
 // client, so both tables learn of every peer.
-func (s *Service) refresh(ctx context.Context, kad *kaddht.IpfsDHT) {
+func (f *refresher) run(ctx context.Context, kad *kaddht.IpfsDHT) {
 	soon := minRefresh
-	for s.awaitPeer(ctx, kad) {
-		s.refreshOnce(ctx, kad)
-		wait := s.cfg.Load().Refresh
-		if have, need, _ := s.Fill(); have < need && soon < wait {
-			wait, soon = soon, 2*soon
+	for f.awaitPeer(ctx, kad) {
+		f.once(ctx, kad)
+		pause := f.near.cfg.Load().Refresh
+		if have, need, _ := f.fill(); have < need && soon < pause {
+			pause, soon = soon, 2*soon
 		} else {
 			soon = minRefresh
 		}
-		s.waitRefresh(ctx, jitter.Spread(wait))
+		f.wait(ctx, jitter.Spread(pause))
 	}
 }
 
-// waitRefresh waits for d, or until the table is empty although peers are connected.
-func (s *Service) waitRefresh(ctx context.Context, d time.Duration) {
+// wait waits for d, or until the table is empty although peers are connected.
+func (f *refresher) wait(ctx context.Context, d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
-		if !jitter.Sleep(ctx, min(tablePoll, time.Until(end))) || s.table.Size() == 0 && len(s.connected()) > 0 {
+		if !jitter.Sleep(ctx, min(tablePoll, time.Until(end))) || f.near.table.Size() == 0 && len(f.near.connected()) > 0 {
 			return
 		}
 	}
@@ -59,8 +71,8 @@ func (s *Service) waitRefresh(ctx context.Context, d time.Duration) {
 // awaitPeer returns true once there is a peer to ask, and false when ctx ends. kad-dht
 // examines a connected peer when it connects and then every two minutes; awaitPeer makes
 // it do so more often. Without any connection it sleeps until there is one.
-func (s *Service) awaitPeer(ctx context.Context, kad *kaddht.IpfsDHT) bool {
-	net := s.deps.Host.Network()
+func (f *refresher) awaitPeer(ctx context.Context, kad *kaddht.IpfsDHT) bool {
+	net := f.near.host.Network()
 	connected := make(chan struct{}, 1)
 	events := &network.NotifyBundle{ConnectedF: func(network.Network, network.Conn) {
 		select {
@@ -70,7 +82,7 @@ func (s *Service) awaitPeer(ctx context.Context, kad *kaddht.IpfsDHT) bool {
 	}}
 	net.Notify(events)
 	defer net.StopNotify(events)
-	for tries := 0; s.table.Size() == 0 && len(s.connected()) == 0; tries++ {
+	for tries := 0; f.near.table.Size() == 0 && len(f.near.connected()) == 0; tries++ {
 		if len(net.Peers()) == 0 {
 			select {
 			case <-connected:
@@ -88,30 +100,30 @@ func (s *Service) awaitPeer(ctx context.Context, kad *kaddht.IpfsDHT) bool {
 	return ctx.Err() == nil
 }
 
-func (s *Service) refreshOnce(ctx context.Context, rt *kaddht.IpfsDHT) {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Load().PublishTimeout)
+func (f *refresher) once(ctx context.Context, rt *kaddht.IpfsDHT) {
+	ctx, cancel := context.WithTimeout(ctx, f.near.cfg.Load().PublishTimeout)
 	defer cancel()
-	_, near, err := s.closest(ctx, opRefresh, s.cfg.Load().findConfig(), []byte(s.self))
+	_, near, err := f.closest(ctx, []byte(f.self))
 	if err == nil {
-		s.updateNetworkSize(near.Closest)
+		f.updateNetworkSize(near.Closest)
 	}
 	_ = rt.RefreshRoutingTable() // runs in the background; the returned channel is buffered
 
 	var lookups errgroup.Group
 	lookups.SetLimit(refreshParallel)
-	for _, bucket := range s.underfilled() {
+	for _, bucket := range f.underfilled() {
 		key, err := rt.RoutingTable().GenRandPeerID(uint(bucket))
 		if err != nil {
 			continue // cannot happen: see maxRandomBucket
 		}
 		lookups.Go(func() error {
-			_, _, _ = s.closest(ctx, opRefresh, s.cfg.Load().findConfig(), []byte(key)) // the table learns the result
+			_, _, _ = f.closest(ctx, []byte(key)) // the table learns the result
 			return nil
 		})
 	}
-	for _, p := range s.table.Idle(time.Now().Add(-s.cfg.Load().Refresh), idlePings) {
+	for _, p := range f.near.table.Idle(time.Now().Add(-f.near.cfg.Load().Refresh), idlePings) {
 		lookups.Go(func() error {
-			_, _ = s.findNode(ctx, p, []byte(s.self)) // the RPC client reports to the table
+			_, _ = f.findNode(ctx, p, []byte(f.self)) // the RPC client reports to the table
 			return nil
 		})
 	}
@@ -119,10 +131,10 @@ func (s *Service) refreshOnce(ctx context.Context, rt *kaddht.IpfsDHT) {
 }
 
 // underfilled lists the buckets that hold less than half of what they could.
-func (s *Service) underfilled() (buckets []int) {
-	want := kad.BucketSizes(int(s.networkSize.Load()), s.cfg.Load().K, maxRandomBucket)
+func (f *refresher) underfilled() (buckets []int) {
+	want := kad.BucketSizes(int(f.networkSize.Load()), f.near.cfg.Load().K, maxRandomBucket)
 	held := make([]int, len(want))
-	for _, e := range s.table.Entries() {
+	for _, e := range f.near.table.Entries() {
 		held[min(e.Bucket, len(want)-1)]++
 	}
 	for i := range want {
@@ -136,46 +148,26 @@ func (s *Service) underfilled() (buckets []int) {
 // updateNetworkSize estimates the size of the network from the peers closest to this node.
 // It averages the previous and the new estimate, so that one odd lookup does not change
 // readiness.
-func (s *Service) updateNetworkSize(closest []kad.Peer[peer.ID]) {
-	n := int64(kad.NetworkSize(kad.Hash([]byte(s.self)), closest, s.cfg.Load().K))
-	if old := s.networkSize.Load(); old > 0 && len(closest) >= s.cfg.Load().K {
+func (f *refresher) updateNetworkSize(closest []kad.Peer[peer.ID]) {
+	n := int64(kad.NetworkSize(kad.Hash([]byte(f.self)), closest, f.near.cfg.Load().K))
+	if old := f.networkSize.Load(); old > 0 && len(closest) >= f.near.cfg.Load().K {
 		n = (old + n) / 2
 	}
-	s.networkSize.Store(n)
-	s.m.network.Set(float64(n))
+	f.networkSize.Store(n)
+	f.m.network.Set(float64(n))
 }
 
 // fillPercent is the percentage of the expected entries at which the table counts as
 // filled (SPEC §5).
 const fillPercent = 60
 
-// Fill returns how many of the expected peers the routing table holds, and how many it
-// needs to count as filled: 60 % of what its buckets can hold in a network of the estimated
-// size. Until the first lookup of the node's own key has estimated the size, known is false
-// and need is have + 1.
-func (s *Service) Fill() (have, need int, known bool) {
-	size := int(s.networkSize.Load())
+// fill returns what Service.Fill does.
+func (f *refresher) fill() (have, need int, known bool) {
+	size := int(f.networkSize.Load())
 	if size == 0 {
-		n := s.table.Size()
+		n := f.near.table.Size()
 		return n, n + 1, false
 	}
-	have, expected := s.table.Fill(size)
+	have, expected := f.near.table.Fill(size)
 	return have, (expected*fillPercent + 99) / 100, true
-}
-
-// rememberPeers stores the addresses of peers that a seed named, for lookups that follow.
-func (s *Service) rememberPeers(_ peer.ID, peers []peer.AddrInfo) {
-	for _, p := range peers {
-		s.rememberAddrs(p)
-	}
-}
-
-// tableAddrs returns the routing table with addresses, to be stored for the next start.
-func (s *Service) tableAddrs() (infos []peer.AddrInfo) {
-	for _, e := range s.table.Entries() {
-		if info := s.deps.Host.Peerstore().PeerInfo(e.ID); len(info.Addrs) > 0 {
-			infos = append(infos, info)
-		}
-	}
-	return infos
 }

@@ -30,6 +30,7 @@ import (
 	"allium/protocols/dht/routing"
 	"allium/protocols/dht/seeds"
 	"allium/protocols/dht/sweep"
+	"allium/protocols/kad"
 	"allium/protocols/name"
 	"allium/protocols/status"
 )
@@ -106,29 +107,16 @@ type Service struct {
 	floors       *namestore.Floors
 	persistNames [2]*persist.Persister[namestore.Key] // of names and floors
 	verify       *verifier
-	lookups      *limits.Gate
+	lookups      *admission
 	rpc          *rpcClient
 	kadSender    *kadSender
 	providers    *providerClient
 	publisher    *publisher
 	sweep        *sweep.Sweep
 	bootstrapper *seeds.Bootstrapper
-	signed       *signed
-	started      time.Time
-	seq          atomic.Uint64 // highest sequence number given out
-	networkSize  atomic.Int64  // estimated number of servers in the network; 0: unknown
-
-	mu      sync.Mutex // lock: leaf
-	running *running   // nil unless Run is between ready and its end
-}
-
-// running holds what exists only while Run runs.
-type running struct {
-	ctx     context.Context
-	kad     *kaddht.IpfsDHT
-	engine  *engine
-	server  *server
-	lookups sync.WaitGroup // lookups and their probes; added to only under Service.mu
+	signer       *signer
+	near         *neighbours
+	refresher    *refresher
 }
 
 // New returns a Service that is not running. It starts nothing.
@@ -170,14 +158,13 @@ func New(cfg Config, deps Deps) (*Service, error) {
 			Name: "dht.verify", Path: "provider exchange, lookups → signature checks",
 			Policy: "wait within the request's deadline, then busy",
 		}, int64(deps.Cores), 1024)},
-		lookups: deps.Limits.NewGate(limits.Spec{
-			Name: "dht.lookups", Path: "resolver, API, announcer, sweep → lookups",
-			Policy: "512 wait within their deadline, then busy",
-		}, int64(cfg.Lookups), maxWaitingLookups),
 	}
+	s.lookups = &admission{cfg: &s.cfg, gate: deps.Limits.NewGate(limits.Spec{
+		Name: "dht.lookups", Path: "resolver, API, announcer, sweep → lookups",
+		Policy: "512 wait within their deadline, then busy",
+	}, int64(cfg.Lookups), maxWaitingLookups)}
+	s.near = &neighbours{cfg: &s.cfg, host: deps.Host, ignores: deps.IgnorePeer, private: deps.PrivateNetwork}
 	s.cfg.Store(&cfg)
-	s.started = deps.Now()
-	s.verify.onVerified = s.checkDuplicate
 	if err := s.newParts(); err != nil {
 		return nil, err
 	}
@@ -188,17 +175,18 @@ func New(cfg Config, deps Deps) (*Service, error) {
 func (s *Service) newParts() (err error) {
 	h, e := s.deps.Host, s.deps.Env
 	s.table, err = routing.New(s.cfg.Load().routingConfig(), routing.Deps{
-		Env: e, Self: s.self, Addrs: s.addrs, Connected: s.isConnected,
+		Env: e, Self: s.self, Addrs: s.near.addrs, Connected: s.near.isConnected,
 	})
 	if err != nil {
 		return err
 	}
+	s.near.table = s.table
 	s.guard, err = allowance.New(s.cfg.Load().Guard, allowance.Deps{Env: e, Cores: s.deps.Cores})
 	if err != nil {
 		return err
 	}
 	s.rpc = &rpcClient{
-		host: lazyOpener{h.Network()}, timeout: s.cfg.Load().RPCTimeout, table: s.table, connected: s.isConnected,
+		host: lazyOpener{h.Network()}, timeout: s.cfg.Load().RPCTimeout, table: s.table, connected: s.near.isConnected,
 		dials: e.Limits.NewGate(limits.Spec{
 			Name: "dht.dials", Path: "lookups → dials of strangers", Policy: "wait within their deadline, then busy",
 		}, int64(s.cfg.Load().Dials), maxWaitingDials),
@@ -207,9 +195,10 @@ func (s *Service) newParts() (err error) {
 	if err != nil {
 		return err
 	}
-	if s.signed, err = newSigned(); err != nil {
+	if s.signer, err = newSigner(&s.cfg, s.deps, s.store, s.verify.gate); err != nil {
 		return err
 	}
+	s.verify.onVerified = s.signer.checkDuplicate
 	s.kadSender = &kadSender{rpc: s.rpc, latency: h.Peerstore(), m: s.m}
 	s.providers = &providerClient{rpc: s.rpc, m: s.m}
 	s.store.mayExpire, s.store.ignores = s.deps.MayExpire, s.deps.IgnorePeer
@@ -232,8 +221,13 @@ func (s *Service) newParts() (err error) {
 		Ask: func(ctx context.Context, p peer.ID) ([]peer.AddrInfo, error) {
 			return s.findNode(ctx, p, []byte(s.self))
 		},
-		Learned: s.rememberPeers, Peers: s.tableAddrs,
+		Learned: s.near.rememberAll, Peers: s.near.tableAddrs,
 	})
+	s.refresher = &refresher{near: s.near, self: s.self, m: s.m, findNode: s.findNode,
+		closest: func(ctx context.Context, key []byte) ([]peer.ID, kad.Result[peer.ID], error) {
+			return s.closest(ctx, opRefresh, s.cfg.Load().findConfig(), key)
+		},
+	}
 	return err
 }
 
@@ -275,7 +269,7 @@ func (s *Service) Run(ctx context.Context, ready func()) (err error) {
 		task(p.Run)
 	}
 	task(s.passOn)
-	task(func(ctx context.Context) { s.refresh(ctx, kad) })
+	task(func(ctx context.Context) { s.refresher.run(ctx, kad) })
 	task(s.publisher.run)
 	part(&tasks, ctx, s.dialback.Run)
 	part(&tasks, ctx, s.bootstrapper.Run)
@@ -284,7 +278,7 @@ func (s *Service) Run(ctx context.Context, ready func()) (err error) {
 	<-ctx.Done()
 
 	// Stop the users of the table before the table. The node stops the host last.
-	s.setRunning(nil)
+	s.lookups.setRunning(nil)
 	s.deps.Host.RemoveStreamHandler(ProviderID)
 	s.deps.Host.RemoveStreamHandler(KadID)
 	r.lookups.Wait()
@@ -303,18 +297,18 @@ func (s *Service) Run(ctx context.Context, ready func()) (err error) {
 func (s *Service) serve(ctx context.Context, kad *kaddht.IpfsDHT) *running {
 	r := &running{ctx: ctx, kad: kad}
 	r.engine = &engine{
-		self: s.self, table: s.table, connected: s.connected, rememberAddrs: s.rememberAddrs,
-		isConnected: s.isConnected, ignores: s.deps.IgnorePeer, fixedHedge: s.cfg.Load().HedgeFixed, tasks: &r.lookups,
+		self: s.self, table: s.table, connected: s.near.connected, rememberAddrs: s.near.remember,
+		isConnected: s.near.isConnected, ignores: s.deps.IgnorePeer, fixedHedge: s.cfg.Load().HedgeFixed, tasks: &r.lookups,
 		count: s.deps.Tasks, m: s.m,
 	}
 	r.server = &server{
 		held: held{store: s.store, names: s.names, verify: s.verify}, dialback: s.dialback, guard: s.guard,
-		nearest: s.nearest, self: s.self, filter: s.deps.Filter, m: s.m, log: s.deps.Log, ctx: ctx,
+		nearest: s.near.nearest, self: s.self, filter: s.deps.Filter, m: s.m, log: s.deps.Log, ctx: ctx,
 	}
 	if s.deps.Has != nil {
-		r.server.ownRecord = s.ownRecord
+		r.server.ownRecord = s.signer.ofHeld
 	}
-	s.setRunning(r)
+	s.lookups.setRunning(r)
 	s.deps.Host.SetStreamHandler(ProviderID, r.server.handle)
 	return r
 }
@@ -332,50 +326,11 @@ func (s *Service) janitor(ctx context.Context) {
 	}
 }
 
-func (s *Service) setRunning(r *running) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.running = r
-}
-
-// current returns the run under way, nil if there is none.
-func (s *Service) current() *running {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.running
-}
-
-// begin admits a lookup. It returns the running parts and a context that also ends with
-// the service. The caller must call end; a second call does nothing.
-func (s *Service) begin(ctx context.Context) (_ *running, _ context.Context, end func(), err error) {
-	s.mu.Lock()
-	r := s.running
-	if r != nil {
-		r.lookups.Add(1)
-	}
-	s.mu.Unlock()
-	if r == nil {
-		return nil, nil, nil, status.Errorf(status.NotReady, "discovery is not running")
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(r.ctx, cancel)
-	wait, done := context.WithTimeout(ctx, s.cfg.Load().FindTimeout)
-	release, err := s.lookups.Acquire(wait)
-	done()
-	end = sync.OnceFunc(func() {
-		stop()
-		cancel()
-		if release != nil {
-			release()
-		}
-		r.lookups.Done()
-	})
-	if err != nil {
-		end()
-		return nil, nil, nil, err
-	}
-	return r, ctx, end, nil
-}
+// Fill returns how many of the expected peers the routing table holds, and how many it
+// needs to count as filled: 60 % of what its buckets can hold in a network of the estimated
+// size. Until the first lookup of the node's own key has estimated the size, known is false
+// and need is have + 1.
+func (s *Service) Fill() (have, need int, known bool) { return s.refresher.fill() }
 
 // TableSize returns the number of peers in the routing table.
 func (s *Service) TableSize() int { return s.table.Size() }

@@ -25,7 +25,7 @@ func newSigned() (*signed, error) {
 
 // once returns the record of root that s signed lately, or has s sign one, which is fresh. Callers at the same time get
 // the same one: else the peers that have the later one would refuse the other as stale.
-func (x *signed) once(s *Service, root b3.Root, now time.Time) (rec messages.Sealed, fresh bool, err error) {
+func (x *signed) once(s *signer, root b3.Root, now time.Time) (rec messages.Sealed, fresh bool, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	end := now.Add(s.cfg.Load().RecordTTL)
