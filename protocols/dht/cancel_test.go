@@ -77,7 +77,7 @@ func TestCancelledOnLoopback(t *testing.T) {
 			var err error
 			switch r := root(fmt.Sprint("object ", i)); i % 4 {
 			case 0:
-				_, err = x.GetClosestPeers(ctx, string(r.Multihash()))
+				_, err = x.walk.GetClosestPeers(ctx, string(r.Multihash()))
 			case 1:
 				_, err = x.Provide(ctx, r)
 			case 2:

@@ -11,18 +11,24 @@ import (
 	"allium/protocols/kad"
 )
 
+// walker looks up the peers that are closest to a key.
+type walker struct {
+	lookups *admission
+	sender  *kadSender
+}
+
 // closest returns up to k live peers closest to key, nearest first, and the result of the
 // lookup.
-func (s *Service) closest(
+func (w *walker) closest(
 	ctx context.Context, op string, cfg kad.Config, key []byte,
 ) ([]peer.ID, kad.Result[peer.ID], error) {
-	r, ctx, end, err := s.lookups.begin(ctx)
+	r, ctx, end, err := w.lookups.begin(ctx)
 	if err != nil {
 		return nil, kad.Result[peer.ID]{}, err
 	}
 	defer end()
 	ask := func(ctx context.Context, p peer.ID) (answer, error) {
-		closer, err := s.findNode(ctx, p, key)
+		closer, err := w.findNode(ctx, p, key)
 		return answer{closer: closer}, err
 	}
 	res, err := r.engine.run(ctx, search{op: op, key: key, cfg: cfg, ask: ask})
@@ -38,14 +44,14 @@ func (s *Service) closest(
 
 // GetClosestPeers returns up to k live peers closest to key, nearest first. It is the
 // router of the republish sweep, and does not hedge: records need all of the k closest.
-func (s *Service) GetClosestPeers(ctx context.Context, key string) ([]peer.ID, error) {
-	ids, _, err := s.closest(ctx, opSweep, s.cfg.Load().publishConfig(), []byte(key))
+func (w *walker) GetClosestPeers(ctx context.Context, key string) ([]peer.ID, error) {
+	ids, _, err := w.closest(ctx, opSweep, w.lookups.cfg.Load().publishConfig(), []byte(key))
 	return ids, err
 }
 
 // findNode asks p for the peers that it knows closest to key.
-func (s *Service) findNode(ctx context.Context, p peer.ID, key []byte) ([]peer.AddrInfo, error) {
-	m, err := s.kadSender.SendRequest(ctx, p, pb.NewMessage(pb.Message_FIND_NODE, key, 0))
+func (w *walker) findNode(ctx context.Context, p peer.ID, key []byte) ([]peer.AddrInfo, error) {
+	m, err := w.sender.SendRequest(ctx, p, pb.NewMessage(pb.Message_FIND_NODE, key, 0))
 	if err != nil {
 		return nil, fmt.Errorf("ask for closer peers: %w", err)
 	}

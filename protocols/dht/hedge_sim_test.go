@@ -222,7 +222,7 @@ func (sc scenario) play(t testing.TB, ways ...way) (providers, nodes []*measured
 			providers[w].add(time.Since(start), trace.Probes, found)
 
 			start = time.Now()
-			_, res, err := s.closest(t.Context(), opRefresh, s.cfg.Load().findConfig(), key)
+			_, res, err := s.walk.closest(t.Context(), opRefresh, s.cfg.Load().findConfig(), key)
 			nodes[w].add(time.Since(start), res.Probes, err == nil)
 			undo()
 		}
@@ -280,7 +280,7 @@ func (sc scenario) playStock(t testing.TB) (providers, nodes *measured) {
 			kaddht.Concurrency(10),
 			kaddht.DisableValues(),
 			kaddht.WithCustomMessageSender(func(host.Host, []protocol.ID) pb.MessageSenderWithDisconnect {
-				return counting{s.kadSender, &calls}
+				return counting{s.walk.sender, &calls}
 			}),
 		)
 	})

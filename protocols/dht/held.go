@@ -7,7 +7,6 @@ import (
 
 	"allium/protocols/b3"
 	"allium/protocols/dht/messages"
-	"allium/protocols/name"
 	"allium/protocols/record"
 )
 
@@ -29,15 +28,6 @@ func (s *Service) HeldProviders(ctx context.Context, root b3.Root) []record.Prov
 	return found
 }
 
-// HeldName returns the records of a name that this node holds for others: none, one, or two that
-// equivocate. They are in force.
-func (s *Service) HeldName(n name.Name) (v name.Versions) {
-	for _, rec := range s.names.Get(n.Digest(), s.deps.Now()) {
-		v, _ = v.Add(rec)
-	}
-	return v
-}
-
 // OpenProvider verifies the record of a provider of root and its peer record, and remembers the
 // provider's addresses. It waits for a place among the verifications until ctx ends. The error is a
 // *[messages.RecordError] if the record is refused.
@@ -52,22 +42,6 @@ func (s *Service) OpenProvider(
 	s.deps.Host.Peerstore().AddAddrs(rec.Provider, rec.Addrs.Addrs, addressTTL)
 	return asProvider(rec, ""), nil
 }
-
-// OpenName verifies the record of a name, which must be in force. It waits as OpenProvider does. The
-// error is a *[name.RecordError] if the record is refused.
-func (s *Service) OpenName(ctx context.Context, envelope []byte) (name.Signed, error) {
-	rec, err := s.verify.openName(ctx, envelope)
-	if err != nil {
-		s.m.refused(err)
-		return name.Signed{}, err
-	}
-	return rec, nil
-}
-
-// SawName returns stale if this node has verified a newer record of the name, and equivocation if it
-// has verified another value with the same sequence number. Otherwise no later lookup goes back
-// behind v.
-func (s *Service) SawName(v name.Versions) error { return s.floors.Raise(v) }
 
 // asProvider returns the provider of a verified record. via is the peer that returned it; empty: this
 // node.

@@ -23,19 +23,14 @@ import (
 
 // kadServer answers the protocol of kad-dht with the table and the records of this package.
 type kadServer struct {
-	near    *neighbours
-	guard   *allowance.Guard
-	lookups *admission
-	sender  *kadSender
-	m       *metrics
+	near  *neighbours
+	guard *allowance.Guard
+	walk  *walker
+	m     *metrics
 }
 
 // newKad starts kad-dht, which answers by what the service has.
-func (s *Service) newKad() (*kaddht.IpfsDHT, error) { return s.kadServer().start() }
-
-func (s *Service) kadServer() *kadServer {
-	return &kadServer{near: s.near, guard: s.guard, lookups: s.lookups, sender: s.kadSender, m: s.m}
-}
+func (s *Service) newKad() (*kaddht.IpfsDHT, error) { return s.kad.start() }
 
 // start starts kad-dht without its provider and value stores. The provider exchange
 // (OAP1 §11) and GET_PROVIDERS use the records of this package, and a value store would
@@ -57,7 +52,7 @@ func (s *kadServer) start() (*kaddht.IpfsDHT, error) {
 		kaddht.DisableProviders(),
 		kaddht.DisableValues(),
 		kaddht.WithCustomMessageSender(func(host.Host, []protocol.ID) pb.MessageSenderWithDisconnect {
-			return s.sender
+			return s.walk.sender
 		}),
 	)
 }
@@ -84,7 +79,7 @@ func (s *kadServer) answer(from network.Conn, q *pb.Message) *pb.Message {
 func (s *kadServer) peers(from network.Conn, q *pb.Message) *pb.Message {
 	s.m.served.WithLabelValues("kad_find_node", status.OK.String()).Inc()
 	answer := pb.NewMessage(pb.Message_FIND_NODE, nil, q.GetClusterLevel())
-	r := s.lookups.current()
+	r := s.walk.lookups.current()
 	if r == nil {
 		return answer
 	}
@@ -103,7 +98,7 @@ func (s *kadServer) providersOf(from network.Conn, q *pb.Message) *pb.Message {
 	answer := pb.NewMessage(pb.Message_GET_PROVIDERS, q.GetKey(), q.GetClusterLevel())
 	answer.CloserPeers = pb.RawPeerInfosToPBPeers(s.near.nearest(q.GetKey(), from))
 	s.m.served.WithLabelValues("kad_get_providers", status.OK.String()).Inc()
-	r := s.lookups.current()
+	r := s.walk.lookups.current()
 	root, err := b3.FromMultihash(q.GetKey())
 	if r == nil || err != nil || !bytes.Equal(root.Multihash(), q.GetKey()) {
 		return answer

@@ -129,7 +129,7 @@ func TestStockServerNamesTarget(t *testing.T) {
 		}
 	}
 	n.host.Peerstore().AddAddrs(h.ID(), h.Addrs(), time.Hour)
-	infos, err := n.findNode(t.Context(), h.ID(), []byte(others[0]))
+	infos, err := n.walk.findNode(t.Context(), h.ID(), []byte(others[0]))
 	if err != nil || len(infos) != messages.MaxCloser+1 || infos[0].ID != others[0] || len(infos[0].Addrs) == 0 {
 		t.Fatalf("%d peers, %v: %v", len(infos), err, infos)
 	}
@@ -146,7 +146,7 @@ func TestStockServerNamesTarget(t *testing.T) {
 			_ = delimited.Write(s, raw)
 		}
 	})
-	if infos, err = n.findNode(t.Context(), h.ID(), []byte(others[0])); err != nil ||
+	if infos, err = n.walk.findNode(t.Context(), h.ID(), []byte(others[0])); err != nil ||
 		len(infos) != messages.MaxCloser+1 {
 		t.Errorf("%d peers, %v", len(infos), err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -62,23 +63,43 @@ func (v *verifier) openName(ctx context.Context, envelope []byte) (name.Signed, 
 	return rec, nil
 }
 
+// Names is this node's part in names: it finds and publishes their records, and holds those of others. Its methods are
+// safe for concurrent use.
+type Names struct {
+	deps      Deps
+	cfg       *atomic.Pointer[Config]
+	m         *metrics
+	verify    *verifier
+	providers *providerClient
+	walk      *walker
+	near      *neighbours
+
+	names        *namestore.Store
+	floors       *namestore.Floors
+	persistNames [2]*persist.Persister[namestore.Key] // of names and floors
+}
+
 // newNames makes the stores of name records, and what persists them.
-func newNames(s *Service) {
-	s.names = namestore.NewStore(s.cfg.Load().Names, s.deps.MayExpire)
+func newNames(s *Service) *Names {
+	n := &Names{
+		deps: s.deps, cfg: &s.cfg, m: s.m, verify: s.verify, providers: s.providers, walk: s.walk, near: s.near,
+		names: namestore.NewStore(s.cfg.Load().Names, s.deps.MayExpire),
+	}
 	deps := persist.Deps{
 		Env:       s.deps.Env,
 		Datastore: s.namespace(NamesSpace), Replacements: s.deps.Replacements, MayExpire: s.deps.MayExpire,
 		Count: s.m.namesPersisted,
 	}
 	persisted := deps.Datastore != nil
-	table := namestore.Table{Store: s.names}
+	table := namestore.Table{Store: n.names}
 	if persisted {
-		table = namestore.NewTable(s.names, s.verify.openName, s.deps.Now)
+		table = namestore.NewTable(n.names, s.verify.openName, s.deps.Now)
 	}
-	s.persistNames[0] = persist.New[namestore.Key](table, deps)
-	s.floors = namestore.NewFloors(persisted)
+	n.persistNames[0] = persist.New[namestore.Key](table, deps)
+	n.floors = namestore.NewFloors(persisted)
 	deps.Datastore = s.namespace(floorsSpace)
-	s.persistNames[1] = persist.New[namestore.Key](s.floors, deps)
+	n.persistNames[1] = persist.New[namestore.Key](n.floors, deps)
+	return n
 }
 
 // FindName asks the peers closest to a name for its record, and returns what the first three
@@ -89,7 +110,7 @@ func newNames(s *Service) {
 // The result is empty if no peer holds a record. Errors are those of [Service.FindProviders], stale if the records
 // found are older than one that this node has verified before, and equivocation if it has another value with the same
 // sequence number. An error is returned only beside an empty result.
-func (s *Service) FindName(
+func (s *Names) FindName(
 	ctx context.Context, n name.Name, fresh bool, t *probes.Trace,
 ) (name.Versions, error) {
 	f := &nameSearch{s: s, key: n.Digest(), seqs: map[peer.ID]uint64{}}
@@ -100,7 +121,7 @@ func (s *Service) FindName(
 			want = nameHolders - 1
 		}
 	}
-	r, ctx, end, err := s.lookups.begin(ctx)
+	r, ctx, end, err := s.walk.lookups.begin(ctx)
 	if err != nil {
 		return f.best, f.unless(err)
 	}
@@ -121,7 +142,7 @@ func (s *Service) FindName(
 
 // nameSearch is one search for the record of a name.
 type nameSearch struct {
-	s   *Service
+	s   *Names
 	key namestore.Key
 
 	mu   sync.Mutex // lock: leaf
@@ -179,7 +200,7 @@ func (f *nameSearch) unless(err error) error {
 }
 
 // mend gives peers that hold an older record the highest one.
-func (s *Service) mend(ctx context.Context, best name.Versions, behind []peer.ID) {
+func (s *Names) mend(ctx context.Context, best name.Versions, behind []peer.ID) {
 	ctx, cancel := context.WithTimeout(ctx, mendTimeout)
 	defer cancel()
 	for _, rec := range best.Records() {
@@ -192,7 +213,7 @@ func (s *Service) mend(ctx context.Context, best name.Versions, behind []peer.ID
 // *[name.RecordError], namestore.ErrStale, namestore.ErrEquivocation, no_bootstrap if no peer is known,
 // or what the peers answered. It takes at most Config.PublishTimeout. While the clock is wrong
 // it is not_ready.
-func (s *Service) PublishName(ctx context.Context, rec name.Signed) (int, error) {
+func (s *Names) PublishName(ctx context.Context, rec name.Signed) (int, error) {
 	if s.deps.ClockWrong() {
 		return 0, errClock
 	}
@@ -210,17 +231,17 @@ func (s *Service) PublishName(ctx context.Context, rec name.Signed) (int, error)
 }
 
 // HeldNames returns the records of a zone that this node holds, in no order.
-func (s *Service) HeldNames(zone name.Zone) []name.Signed { return s.names.OfZone(zone, s.deps.Now()) }
+func (s *Names) HeldNames(zone name.Zone) []name.Signed { return s.names.OfZone(zone, s.deps.Now()) }
 
 // NameFloor returns the highest sequence number of a name that this node has looked up or published, 0
 // if it knows none.
-func (s *Service) NameFloor(n name.Name) uint64 { return s.floors.Seq(n) }
+func (s *Names) NameFloor(n name.Name) uint64 { return s.floors.Seq(n) }
 
 // sendName sends a record to the peers that are closest to its name.
-func (s *Service) sendName(ctx context.Context, rec name.Signed) (int, error) {
+func (s *Names) sendName(ctx context.Context, rec name.Signed) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Load().PublishTimeout)
 	defer cancel()
-	peers, _, err := s.closest(ctx, opPublishName, s.cfg.Load().publishConfig(), []byte(rec.Name.Key()))
+	peers, _, err := s.walk.closest(ctx, opPublishName, s.cfg.Load().publishConfig(), []byte(rec.Name.Key()))
 	if err != nil {
 		return 0, fmt.Errorf("publish %s: %w", rec.Name, err)
 	}
@@ -229,19 +250,19 @@ func (s *Service) sendName(ctx context.Context, rec name.Signed) (int, error) {
 
 // putNameTo sends a record to peers and returns the number of acknowledgements. If no peer took
 // the record, it returns the last error.
-func (s *Service) putNameTo(ctx context.Context, peers []peer.ID, rec name.Signed) (int, error) {
+func (s *Names) putNameTo(ctx context.Context, peers []peer.ID, rec name.Signed) (int, error) {
 	return putAll(peers, func(p peer.ID) error { return s.providers.putName(ctx, p, rec) })
 }
 
 // UpdateName stores a verified record that came by gossip, if this node holds an older one of the
 // name. It keeps the place of that.
-func (s *Service) UpdateName(rec name.Signed) { s.names.Update(rec, s.deps.Now()) }
+func (s *Names) UpdateName(rec name.Signed) { s.names.Update(rec, s.deps.Now()) }
 
 // passOn publishes the records of others whose time has come, until ctx ends. Nothing is
 // passed on while the clock is wrong.
-func (s *Service) passOn(ctx context.Context) {
+func (s *Names) passOn(ctx context.Context) {
 	for jitter.Sleep(ctx, jitter.Gather(passOnEvery)) {
-		if s.deps.ClockWrong() || s.TableSize() == 0 {
+		if s.deps.ClockWrong() || s.near.table.Size() == 0 {
 			continue
 		}
 		var work errgroup.Group
@@ -256,3 +277,28 @@ func (s *Service) passOn(ctx context.Context) {
 		_ = work.Wait() // no call returns an error
 	}
 }
+
+// HeldName returns the records of a name that this node holds for others: none, one, or two that
+// equivocate. They are in force.
+func (s *Names) HeldName(n name.Name) (v name.Versions) {
+	for _, rec := range s.names.Get(n.Digest(), s.deps.Now()) {
+		v, _ = v.Add(rec)
+	}
+	return v
+}
+
+// OpenName verifies the record of a name, which must be in force. It waits as [Service.OpenProvider] does. The
+// error is a *[name.RecordError] if the record is refused.
+func (s *Names) OpenName(ctx context.Context, envelope []byte) (name.Signed, error) {
+	rec, err := s.verify.openName(ctx, envelope)
+	if err != nil {
+		s.m.refused(err)
+		return name.Signed{}, err
+	}
+	return rec, nil
+}
+
+// SawName returns stale if this node has verified a newer record of the name, and equivocation if it
+// has verified another value with the same sequence number. Otherwise no later lookup goes back
+// behind v.
+func (s *Names) SawName(v name.Versions) error { return s.floors.Raise(v) }

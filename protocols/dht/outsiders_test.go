@@ -60,7 +60,7 @@ func checkOutsiders(t *testing.T, privateNetwork bool) {
 	}
 	kad := func(c network.Conn, kind pb.Message_MessageType, key []byte) []peer.AddrInfo {
 		var infos []peer.AddrInfo
-		for _, p := range pb.PBPeersToPeerInfos(s.kadServer().answer(c, pb.NewMessage(kind, key, 0)).GetCloserPeers()) {
+		for _, p := range pb.PBPeersToPeerInfos(s.kad.answer(c, pb.NewMessage(kind, key, 0)).GetCloserPeers()) {
 			infos = append(infos, *p)
 		}
 		return infos

@@ -24,7 +24,7 @@ func (s *Service) Provide(ctx context.Context, roots ...b3.Root) (int, error) {
 	acks := 0
 	var errs []error
 	for _, root := range roots {
-		n, err := s.provide(ctx, root)
+		n, err := s.announcer.provide(ctx, root)
 		acks += n
 		if err != nil {
 			errs = append(errs, err)
@@ -36,19 +36,26 @@ func (s *Service) Provide(ctx context.Context, roots ...b3.Root) (int, error) {
 	return acks, errors.Join(errs...)
 }
 
+// announcer publishes the records of this node.
+type announcer struct {
+	signer    *signer
+	walk      *walker
+	providers *providerClient
+}
+
 // provide publishes one root and returns the number of acknowledgements.
-func (s *Service) provide(ctx context.Context, root b3.Root) (n int, err error) {
+func (s *announcer) provide(ctx context.Context, root b3.Root) (n int, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("provide %s: %w", root, err)
 		}
 	}()
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Load().PublishTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.signer.cfg.Load().PublishTimeout)
 	defer cancel()
-	if _, err := s.signer.current(root, s.deps.Now()); err != nil {
+	if _, err := s.signer.current(root, s.signer.deps.Now()); err != nil {
 		return 0, err
 	}
-	peers, _, err := s.closest(ctx, opPublish, s.cfg.Load().publishConfig(), root.Multihash())
+	peers, _, err := s.walk.closest(ctx, opPublish, s.signer.cfg.Load().publishConfig(), root.Multihash())
 	if err != nil {
 		return 0, err
 	}
@@ -90,8 +97,8 @@ func putAll(peers []peer.ID, put func(peer.ID) error) (int, error) {
 
 // put sends one peer this node's record for root. All peers that receive the record at
 // about the same time receive the same signature.
-func (s *Service) put(ctx context.Context, p peer.ID, root b3.Root) error {
-	rec, err := s.signer.current(root, s.deps.Now())
+func (s *announcer) put(ctx context.Context, p peer.ID, root b3.Root) error {
+	rec, err := s.signer.current(root, s.signer.deps.Now())
 	if err != nil {
 		return err
 	}

@@ -202,7 +202,7 @@ func TestExpiry(t *testing.T) {
 		s := &Service{
 			deps:  Deps{Env: env.Env{Now: time.Now}, MayExpire: func() bool { return !doubtful.Load() }},
 			store: newProviderStore(20, 20, 20),
-			names: namestore.NewStore(namestore.DefaultConfig(), func() bool { return true }),
+			Names: &Names{names: namestore.NewStore(namestore.DefaultConfig(), func() bool { return true })},
 			m:     m,
 		}
 		end := time.Now().Add(90 * time.Second)

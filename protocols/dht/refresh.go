@@ -26,11 +26,10 @@ const (
 
 // refresher keeps the routing table filled, and estimates the size of the network by what its lookups find.
 type refresher struct {
-	near     *neighbours
-	self     peer.ID
-	m        *metrics
-	closest  func(ctx context.Context, key []byte) ([]peer.ID, kad.Result[peer.ID], error) // a lookup
-	findNode func(ctx context.Context, p peer.ID, key []byte) ([]peer.AddrInfo, error)
+	near *neighbours
+	self peer.ID
+	m    *metrics
+	walk *walker
 
 	networkSize atomic.Int64 // estimated number of servers in the network; 0: unknown
 }
@@ -62,7 +61,8 @@ func (f *refresher) run(ctx context.Context, kad *kaddht.IpfsDHT) {
 // wait waits for d, or until the table is empty although peers are connected.
 func (f *refresher) wait(ctx context.Context, d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
-		if !jitter.Sleep(ctx, min(tablePoll, time.Until(end))) || f.near.table.Size() == 0 && len(f.near.connected()) > 0 {
+		if !jitter.Sleep(ctx, min(tablePoll, time.Until(end))) ||
+			f.near.table.Size() == 0 && len(f.near.connected()) > 0 {
 			return
 		}
 	}
@@ -103,7 +103,7 @@ func (f *refresher) awaitPeer(ctx context.Context, kad *kaddht.IpfsDHT) bool {
 func (f *refresher) once(ctx context.Context, rt *kaddht.IpfsDHT) {
 	ctx, cancel := context.WithTimeout(ctx, f.near.cfg.Load().PublishTimeout)
 	defer cancel()
-	_, near, err := f.closest(ctx, []byte(f.self))
+	_, near, err := f.lookup(ctx, []byte(f.self))
 	if err == nil {
 		f.updateNetworkSize(near.Closest)
 	}
@@ -117,17 +117,22 @@ func (f *refresher) once(ctx context.Context, rt *kaddht.IpfsDHT) {
 			continue // cannot happen: see maxRandomBucket
 		}
 		lookups.Go(func() error {
-			_, _, _ = f.closest(ctx, []byte(key)) // the table learns the result
+			_, _, _ = f.lookup(ctx, []byte(key)) // the table learns the result
 			return nil
 		})
 	}
 	for _, p := range f.near.table.Idle(time.Now().Add(-f.near.cfg.Load().Refresh), idlePings) {
 		lookups.Go(func() error {
-			_, _ = f.findNode(ctx, p, []byte(f.self)) // the RPC client reports to the table
+			_, _ = f.walk.findNode(ctx, p, []byte(f.self)) // the RPC client reports to the table
 			return nil
 		})
 	}
 	_ = lookups.Wait() // no call returns an error
+}
+
+// lookup looks up the peers closest to key.
+func (f *refresher) lookup(ctx context.Context, key []byte) ([]peer.ID, kad.Result[peer.ID], error) {
+	return f.walk.closest(ctx, opRefresh, f.near.cfg.Load().findConfig(), key)
 }
 
 // underfilled lists the buckets that hold less than half of what they could.

@@ -25,12 +25,10 @@ import (
 	"allium/protocols/b3"
 	"allium/protocols/dht/allowance"
 	"allium/protocols/dht/dialback"
-	"allium/protocols/dht/namestore"
 	"allium/protocols/dht/persist"
 	"allium/protocols/dht/routing"
 	"allium/protocols/dht/seeds"
 	"allium/protocols/dht/sweep"
-	"allium/protocols/kad"
 	"allium/protocols/name"
 	"allium/protocols/status"
 )
@@ -93,6 +91,7 @@ type Deps struct {
 
 // Service is this node's part in discovery. Its methods are safe for concurrent use.
 type Service struct {
+	*Names
 	cfg  atomic.Pointer[Config] // in force; a lookup reads it once
 	deps Deps
 	self peer.ID
@@ -103,13 +102,12 @@ type Service struct {
 	store        *providerStore
 	dialback     *dialback.Checker
 	persist      *persist.Persister[recordKey]
-	names        *namestore.Store
-	floors       *namestore.Floors
-	persistNames [2]*persist.Persister[namestore.Key] // of names and floors
 	verify       *verifier
 	lookups      *admission
 	rpc          *rpcClient
-	kadSender    *kadSender
+	walk         *walker
+	kad          *kadServer
+	announcer    *announcer
 	providers    *providerClient
 	publisher    *publisher
 	sweep        *sweep.Sweep
@@ -199,35 +197,33 @@ func (s *Service) newParts() (err error) {
 		return err
 	}
 	s.verify.onVerified = s.signer.checkDuplicate
-	s.kadSender = &kadSender{rpc: s.rpc, latency: h.Peerstore(), m: s.m}
+	s.walk = &walker{s.lookups, &kadSender{rpc: s.rpc, latency: h.Peerstore(), m: s.m}}
+	s.kad = &kadServer{near: s.near, guard: s.guard, walk: s.walk, m: s.m}
 	s.providers = &providerClient{rpc: s.rpc, m: s.m}
+	s.announcer = &announcer{s.signer, s.walk, s.providers}
 	s.store.mayExpire, s.store.ignores = s.deps.MayExpire, s.deps.IgnorePeer
 	s.persist = newPersister(s.namespace(RecordsSpace), s.store, s.verify, persist.Deps{
 		Env: e, Replacements: s.deps.Replacements, MayExpire: s.deps.MayExpire, Count: s.m.persisted,
 	})
-	newNames(s)
+	s.Names = newNames(s)
 	s.sweep, err = sweep.New(s.cfg.Load().sweepConfig(), sweep.Deps{
-		Env: e, Self: s.self, Router: s, Put: s.put, Addrs: h.Addrs, Roots: s.deps.Roots,
+		Env: e, Self: s.self, Router: s.walk, Put: s.announcer.put, Addrs: h.Addrs, Roots: s.deps.Roots,
 		Datastore: s.namespace("sweep"), Replacements: s.deps.Replacements,
 	})
 	if err != nil {
 		return err
 	}
 	addToSweep := func(ctx context.Context, root b3.Root) error { return s.sweep.Add(ctx, root) }
-	s.publisher = newPublisher(*s.cfg.Load(), s.deps, s.m, s.provide, addToSweep, s.TableSize)
+	s.publisher = newPublisher(*s.cfg.Load(), s.deps, s.m, s.announcer.provide, addToSweep, s.TableSize)
 	s.bootstrapper, err = seeds.New(s.cfg.Load().Seeds, seeds.Deps{
 		Env: e, Self: s.self, Dialer: seeds.HostDialer(h), Manifest: s.deps.SeedManifest, Explain: s.deps.ExplainDial,
 		Datastore: s.namespace("seeds"), Replacements: s.deps.Replacements,
 		Ask: func(ctx context.Context, p peer.ID) ([]peer.AddrInfo, error) {
-			return s.findNode(ctx, p, []byte(s.self))
+			return s.walk.findNode(ctx, p, []byte(s.self))
 		},
 		Learned: s.near.rememberAll, Peers: s.near.tableAddrs,
 	})
-	s.refresher = &refresher{near: s.near, self: s.self, m: s.m, findNode: s.findNode,
-		closest: func(ctx context.Context, key []byte) ([]peer.ID, kad.Result[peer.ID], error) {
-			return s.closest(ctx, opRefresh, s.cfg.Load().findConfig(), key)
-		},
-	}
+	s.refresher = &refresher{near: s.near, self: s.self, m: s.m, walk: s.walk}
 	return err
 }
 
@@ -298,7 +294,8 @@ func (s *Service) serve(ctx context.Context, kad *kaddht.IpfsDHT) *running {
 	r := &running{ctx: ctx, kad: kad}
 	r.engine = &engine{
 		self: s.self, table: s.table, connected: s.near.connected, rememberAddrs: s.near.remember,
-		isConnected: s.near.isConnected, ignores: s.deps.IgnorePeer, fixedHedge: s.cfg.Load().HedgeFixed, tasks: &r.lookups,
+		isConnected: s.near.isConnected, ignores: s.deps.IgnorePeer, fixedHedge: s.cfg.Load().HedgeFixed,
+		tasks: &r.lookups,
 		count: s.deps.Tasks, m: s.m,
 	}
 	r.server = &server{
