@@ -137,8 +137,7 @@ func (f *Fetcher) Fetch(ctx context.Context, tasks providers.Tasks, root b3.Root
 
 	t := &tree{
 		f: f, tasks: tasks, root: root, from: opt.Sources, trace: opt.Lookup, report: opt.Progress,
-		src:     f.pool.Candidates(tasks, root, opt.Sources).Record(opt.Lookup),
-		results: make(chan result, f.cfg.Load().Requests+f.cfg.Load().Large), // bound: requests in flight
+		src: f.pool.Candidates(tasks, root, opt.Sources).Record(opt.Lookup),
 	}
 	defer t.src.Close()
 	err = t.run(ctx)
@@ -176,6 +175,24 @@ func (f *Fetcher) lock(ctx context.Context, root b3.Root) (unlock func(), err er
 	}
 }
 
+// tree is one Fetch. The goroutine that called it alone writes the fields; its workers read them while they run.
+type tree struct {
+	f      *Fetcher
+	tasks  providers.Tasks
+	root   b3.Root
+	from   providers.Sources
+	src    *providers.Candidates
+	trace  *trace.Lookup
+	report func(transfer.Progress)
+
+	file        bool   // the root is a file
+	rootBytes   []byte // nil when the root is too large for a directory
+	rootFetched bool
+
+	count count
+	peers senders
+}
+
 // run fetches the tree. The workers it starts have ended when it returns.
 func (t *tree) run(ctx context.Context) error {
 	refs, err := t.fetchRoot(ctx)
@@ -185,11 +202,7 @@ func (t *tree) run(ctx context.Context) error {
 	case refs == nil:
 		return t.fetchFile(ctx)
 	}
-	work, cancel := context.WithCancel(ctx)
-	err = t.schedule(work, refs)
-	cancel()
-	t.wg.Wait()
-	if err != nil {
+	if err := newWalk(t, refs).run(ctx); err != nil {
 		return err
 	}
 	if err := t.f.local.Flush(ctx); err != nil {

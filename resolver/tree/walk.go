@@ -9,8 +9,6 @@ import (
 	"allium/protocols/manifest"
 	"allium/protocols/object"
 	"allium/protocols/status"
-	"allium/resolver/providers"
-	"allium/resolver/trace"
 	"allium/resolver/transfer"
 )
 
@@ -28,27 +26,16 @@ const (
 	maxDirs     = 1 << 24 // most directories of a tree
 )
 
-// tree is one Fetch. The goroutine that called it runs schedule, which alone
-// touches the fields that are not marked as shared. Workers get their input by value
-// and answer through results.
+// walk reads a tree below its root and fetches what is missing. The goroutine that called Fetch runs it and alone
+// touches its fields. Workers get their input by value and answer through results.
 //
 // The walk is depth first as far as possible: the unread directories are a stack. Files
 // found on the way gather in batches.
-type tree struct {
-	f        *Fetcher
-	tasks    providers.Tasks
-	root     b3.Root
-	from     providers.Sources
-	src      *providers.Candidates // shared
-	trace    *trace.Lookup
-	report   func(transfer.Progress)
+type walk struct {
+	*tree
 	dirsSeen manifest.Seen // a tree may name a directory in very many places
 	seen     manifest.Seen // files
 	dirsRead int           // directories that were not in dirsSeen
-
-	file        bool   // the root is a file
-	rootBytes   []byte // nil when the root is too large for a directory
-	rootFetched bool
 
 	unread unread
 	dirs   []manifest.Ref // to request: a stack
@@ -57,9 +44,6 @@ type tree struct {
 	inFlight [kinds]int // requests and transfers, by kind
 	wg       sync.WaitGroup
 	results  chan result
-
-	count count   // shared
-	peers senders // shared
 }
 
 // cursor is a position in a directory: its refs from pos on were not looked at yet.
@@ -87,26 +71,41 @@ const (
 	kinds
 )
 
+// newWalk begins a walk at the entries of the root.
+func newWalk(t *tree, rootRefs []manifest.Ref) *walk {
+	cfg := t.f.cfg.Load()
+	w := &walk{tree: t, results: make(chan result, cfg.Requests+cfg.Large)} // bound: requests in flight
+	w.unread.push(cursor{root: t.root, refs: rootRefs})
+	return w
+}
+
+// run walks the tree and fetches what is missing. The workers it starts have ended when it returns.
+func (w *walk) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer w.wg.Wait()
+	defer cancel()
+	return w.schedule(ctx)
+}
+
 // schedule reads the tree and keeps the workers busy until all is done.
-func (t *tree) schedule(ctx context.Context, rootRefs []manifest.Ref) error {
-	t.unread.push(cursor{root: t.root, refs: rootRefs})
+func (w *walk) schedule(ctx context.Context) error {
 	tick := time.NewTicker(transfer.ProgressInterval)
 	defer tick.Stop()
 	for {
-		if err := t.expand(ctx); err != nil {
+		if err := w.expand(ctx); err != nil {
 			return err
 		}
-		t.dispatch(ctx)
-		if t.inFlight == [kinds]int{} {
+		w.dispatch(ctx)
+		if w.inFlight == [kinds]int{} {
 			return nil
 		}
 		select {
-		case res := <-t.results:
-			if err := t.finish(res); err != nil {
+		case res := <-w.results:
+			if err := w.finish(res); err != nil {
 				return err
 			}
 		case <-tick.C:
-			t.reportProgress()
+			w.reportProgress()
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -114,37 +113,37 @@ func (t *tree) schedule(ctx context.Context, rootRefs []manifest.Ref) error {
 }
 
 // expand looks at entries until there is enough work for the workers.
-func (t *tree) expand(ctx context.Context) error {
-	for len(t.unread.dirs) > 0 && len(t.files.ready) < 2*t.f.cfg.Load().Requests &&
-		len(t.files.large) < routed && len(t.dirs) < dirsWaiting {
-		top := &t.unread.dirs[len(t.unread.dirs)-1]
+func (w *walk) expand(ctx context.Context) error {
+	for len(w.unread.dirs) > 0 && len(w.files.ready) < 2*w.f.cfg.Load().Requests &&
+		len(w.files.large) < routed && len(w.dirs) < dirsWaiting {
+		top := &w.unread.dirs[len(w.unread.dirs)-1]
 		if top.refs == nil {
-			refs, err := t.reread(ctx, top.root)
+			refs, err := w.reread(ctx, top.root)
 			if err != nil {
 				return err
 			}
 			top.refs = refs
-			t.unread.refs += len(refs)
+			w.unread.refs += len(refs)
 		}
-		if err := t.route(ctx, t.unread.take()); err != nil {
+		if err := w.route(ctx, w.unread.take()); err != nil {
 			return err
 		}
 	}
-	if len(t.unread.dirs)+len(t.dirs)+t.inFlight[fetchDirs] == 0 {
-		t.files.closeBatch() // there are no further entries
+	if len(w.unread.dirs)+len(w.dirs)+w.inFlight[fetchDirs] == 0 {
+		w.files.closeBatch() // there are no further entries
 	}
 	return nil
 }
 
 // reread returns the entries of a directory that is local or was put.
-func (t *tree) reread(ctx context.Context, root b3.Root) ([]manifest.Ref, error) {
-	p := t.rootBytes
-	if root != t.root {
+func (w *walk) reread(ctx context.Context, root b3.Root) ([]manifest.Ref, error) {
+	p := w.rootBytes
+	if root != w.root {
 		var err error
-		p, _, err = t.readLocal(ctx, root)
+		p, _, err = w.readLocal(ctx, root)
 		if status.Of(err) == status.NotFound { // put, not yet visible
-			if err = t.f.local.Flush(ctx); err == nil {
-				p, _, err = t.readLocal(ctx, root)
+			if err = w.f.local.Flush(ctx); err == nil {
+				p, _, err = w.readLocal(ctx, root)
 			}
 		}
 		if err != nil {
@@ -160,27 +159,27 @@ func (t *tree) reread(ctx context.Context, root b3.Root) ([]manifest.Ref, error)
 
 // route skips refs that are local or were seen, and puts the others on the list of
 // directories, of large files, or into the batch.
-func (t *tree) route(ctx context.Context, refs []manifest.Ref) error {
+func (w *walk) route(ctx context.Context, refs []manifest.Ref) error {
 	fresh := make([]manifest.Ref, 0, len(refs))
 	roots := make([]b3.Root, 0, len(refs))
 	for _, ref := range refs {
-		t.count.found(ref.Size)
-		seen := &t.seen
+		w.count.found(ref.Size)
+		seen := &w.seen
 		if ref.Manifest {
-			seen = &t.dirsSeen
+			seen = &w.dirsSeen
 		}
 		if !seen.Add(ref.Root) {
-			t.count.skip(ref.Size)
+			w.count.skip(ref.Size)
 			continue
 		}
 		if ref.Manifest {
-			t.dirsRead++
+			w.dirsRead++
 		}
-		if t.dirsRead > maxDirs {
+		if w.dirsRead > maxDirs {
 			return status.Errorf(status.BadRequest,
-				"more than %d directories are below %s, too many for one fetch. Fetch parts of it", maxDirs, t.root)
+				"more than %d directories are below %s, too many for one fetch. Fetch parts of it", maxDirs, w.root)
 		}
-		if err := t.f.filter.Object(ref.Root); err != nil {
+		if err := w.f.filter.Object(ref.Root); err != nil {
 			return err
 		}
 		fresh = append(fresh, ref)
@@ -189,21 +188,21 @@ func (t *tree) route(ctx context.Context, refs []manifest.Ref) error {
 	if len(fresh) == 0 {
 		return nil
 	}
-	here, err := t.f.local.Has(ctx, roots)
+	here, err := w.f.local.Has(ctx, roots)
 	if err != nil {
 		return err
 	}
 	for i, ref := range fresh {
 		switch {
 		case here[i]:
-			t.count.skip(ref.Size)
+			w.count.skip(ref.Size)
 			if ref.Manifest {
-				t.unread.push(cursor{root: ref.Root})
+				w.unread.push(cursor{root: ref.Root})
 			}
 		case ref.Manifest:
-			t.dirs = append(t.dirs, ref)
+			w.dirs = append(w.dirs, ref)
 		default:
-			t.files.add(ref)
+			w.files.add(ref)
 		}
 	}
 	return nil
@@ -212,61 +211,61 @@ func (t *tree) route(ctx context.Context, refs []manifest.Ref) error {
 // dispatch starts workers up to the bounds on requests in flight. Directories come
 // first, because they name further objects. While there are files, at most
 // dirRequests ask for directories, so that each request asks for many.
-func (t *tree) dispatch(ctx context.Context) {
-	for t.inFlight[fetchFiles]+t.inFlight[fetchDirs] < t.f.cfg.Load().Requests {
-		files := t.files.hasBatch()
+func (w *walk) dispatch(ctx context.Context) {
+	for w.inFlight[fetchFiles]+w.inFlight[fetchDirs] < w.f.cfg.Load().Requests {
+		files := w.files.hasBatch()
 		switch {
-		case len(t.dirs) > 0 && (!files || t.inFlight[fetchDirs] < dirRequests):
-			t.start(ctx, fetchDirs, t.popDirs())
+		case len(w.dirs) > 0 && (!files || w.inFlight[fetchDirs] < dirRequests):
+			w.start(ctx, fetchDirs, w.popDirs())
 		case files:
-			t.start(ctx, fetchFiles, t.files.popBatch())
+			w.start(ctx, fetchFiles, w.files.popBatch())
 		default:
-			t.dispatchLarge(ctx)
+			w.dispatchLarge(ctx)
 			return
 		}
 	}
-	t.dispatchLarge(ctx)
+	w.dispatchLarge(ctx)
 }
 
-func (t *tree) dispatchLarge(ctx context.Context) {
-	for t.inFlight[fetchLarge] < t.f.cfg.Load().Large && len(t.files.large) > 0 {
-		ref := t.files.popLarge()
-		t.inFlight[fetchLarge]++
-		t.wg.Go(func() {
-			err := t.f.pool.Guard(t.trace.ID().String(), func() error { return t.fetchLarge(ctx, ref) })
-			t.results <- result{kind: fetchLarge, err: err}
+func (w *walk) dispatchLarge(ctx context.Context) {
+	for w.inFlight[fetchLarge] < w.f.cfg.Load().Large && len(w.files.large) > 0 {
+		ref := w.files.popLarge()
+		w.inFlight[fetchLarge]++
+		w.wg.Go(func() {
+			err := w.f.pool.Guard(w.trace.ID().String(), func() error { return w.fetchLarge(ctx, ref) })
+			w.results <- result{kind: fetchLarge, err: err}
 		})
 	}
 }
 
 // start gives refs to a worker.
-func (t *tree) start(ctx context.Context, kind work, refs []manifest.Ref) {
-	t.inFlight[kind]++
-	b := &batch{t: t, refs: refs, done: make([]bool, len(refs))}
-	t.wg.Go(func() {
-		err := t.f.pool.Guard(t.trace.ID().String(), func() error { return b.fetch(ctx) })
-		t.results <- result{kind: kind, dirs: b.dirs, err: err}
+func (w *walk) start(ctx context.Context, kind work, refs []manifest.Ref) {
+	w.inFlight[kind]++
+	b := &batch{t: w.tree, refs: refs, done: make([]bool, len(refs))}
+	w.wg.Go(func() {
+		err := w.f.pool.Guard(w.trace.ID().String(), func() error { return b.fetch(ctx) })
+		w.results <- result{kind: kind, dirs: b.dirs, err: err}
 	})
 }
 
 // popDirs takes as many directories from the top of the stack as one request may
 // ask for.
-func (t *tree) popDirs() []manifest.Ref {
-	from, bytes := len(t.dirs), int64(0)
-	for from > 0 && len(t.dirs)-from < object.MaxGet && bytes+t.dirs[from-1].Size <= maxBatchBytes {
+func (w *walk) popDirs() []manifest.Ref {
+	from, bytes := len(w.dirs), int64(0)
+	for from > 0 && len(w.dirs)-from < object.MaxGet && bytes+w.dirs[from-1].Size <= maxBatchBytes {
 		from--
-		bytes += t.dirs[from].Size
+		bytes += w.dirs[from].Size
 	}
-	refs := append([]manifest.Ref(nil), t.dirs[from:]...)
-	t.dirs = t.dirs[:from]
+	refs := append([]manifest.Ref(nil), w.dirs[from:]...)
+	w.dirs = w.dirs[:from]
 	return refs
 }
 
 // finish records the result of a worker.
-func (t *tree) finish(res result) error {
-	t.inFlight[res.kind]--
+func (w *walk) finish(res result) error {
+	w.inFlight[res.kind]--
 	for _, c := range res.dirs {
-		t.unread.push(c)
+		w.unread.push(c)
 	}
 	return res.err
 }

@@ -43,7 +43,7 @@ func (s *pendingStore) Close() error           { return nil }
 // read again, also when they were put and not flushed.
 func TestEntriesHeld(t *testing.T) {
 	t.Parallel()
-	tr := &tree{f: &Fetcher{}, root: b3.Sum(nil)}
+	tr := &walk{tree: &tree{f: &Fetcher{}, root: b3.Sum(nil)}}
 	refs := make([]manifest.Ref, 3000)
 	for i := range 500 {
 		tr.unread.push(cursor{root: b3.Sum([]byte{byte(i), byte(i >> 8)}), refs: refs})
