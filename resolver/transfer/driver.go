@@ -2,7 +2,6 @@ package transfer
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -11,7 +10,6 @@ import (
 	"allium/internal/jitter"
 	"allium/internal/limits"
 	"allium/internal/patience"
-	"allium/protocols/status"
 	"allium/resolver/providers"
 	"allium/resolver/schedule"
 )
@@ -20,34 +18,48 @@ import (
 // transfer runs it and alone touches its fields. Requests run in goroutines of
 // their own and report through channels.
 type driver struct {
-	t     *transfer
-	set   *Set
-	work  context.Context
-	wg    sync.WaitGroup
-	m     *schedule.Machine
-	begun time.Time
-
-	ended   chan *span
-	proofs  chan int64 // proved sizes
-	need    chan struct{}
-	found   chan found
-	heard   chan heard
-	looked  chan struct{}
-	granted chan grant
-
+	*drive // of all parts
+	requests
+	supply
 	permission
-	spans    []*span     // in flight
-	peers    []*provider // by schedule.ProviderID
-	waiters  []*Waiter   // the waiters that the machine knows
-	attempts providers.Attempts
-	until    time.Time // when a transfer without waiters ends; zero while it has some
+
+	waiters []*Waiter // the waiters that the machine knows
+	until   time.Time // when a transfer without waiters ends; zero while it has some
 }
 
-// permission is the permit of a transfer among those that fetch.
-type permission struct {
-	permit func()             // held while requests are in flight
-	unask  context.CancelFunc // ends the wait for the permit; nil when there is none
-	asks   int                // how often the permit was asked for
+// drive is one run of a driver. The parts of the driver share it.
+type drive struct {
+	t        *transfer
+	set      *Set
+	work     context.Context
+	wg       sync.WaitGroup
+	m        *schedule.Machine
+	begun    time.Time
+	attempts providers.Attempts
+}
+
+func (d *drive) now() time.Duration { return time.Since(d.begun) }
+
+// away tells the machine whether a provider that failed with err may return.
+func (d *drive) away(id schedule.ProviderID, err error) {
+	if err != nil && providers.MayReturn(err) {
+		d.m.Away(id)
+	}
+}
+
+// error returns the error that says how all providers failed.
+func (d *drive) error() error {
+	return d.attempts.Error(d.t.root, d.t.trace.ID().String(), d.t.src.Failure())
+}
+
+// send sends v, unless ctx ends first. It reports whether it has.
+func send[T any](ctx context.Context, to chan<- T, v T) bool {
+	select {
+	case to <- v:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // The bounds of a transfer without waiters.
@@ -64,15 +76,22 @@ const never = 1000 * time.Hour
 
 func newDriver(t *transfer) *driver {
 	cfg := t.s.cfg.Load()
-	return &driver{
+	d := &drive{
 		t: t, set: t.s, begun: time.Now(),
 		m: schedule.New(schedule.Config{
 			Providers: cfg.ProvidersPerObject, Tries: cfg.Tries, Backoff: limits.Backoff,
 			HedgeAfter: cfg.HedgeAfter, Pause: patience.Pause,
 			Look: lookPause, Seed: rand.Uint64(),
 		}),
-		ended: make(chan *span), proofs: make(chan int64), need: make(chan struct{}),
-		found: make(chan found), heard: make(chan heard), looked: make(chan struct{}), granted: make(chan grant),
+	}
+	return &driver{
+		drive:    d,
+		requests: requests{drive: d, ended: make(chan *span), proofs: make(chan int64)},
+		supply: supply{
+			drive: d, need: make(chan struct{}), found: make(chan found), heard: make(chan heard),
+			looked: make(chan struct{}),
+		},
+		permission: permission{drive: d, granted: make(chan grant)},
 	}
 }
 
@@ -85,12 +104,7 @@ func (d *driver) run(ctx context.Context) error {
 	defer func() {
 		cancel()
 		d.wg.Wait()
-		for _, sp := range d.spans { // canceled with the work
-			d.record(sp, schedule.NoHedge)
-			if d.m.Complete() && sp.first.Load() == 0 && time.Since(sp.asked) >= d.set.cfg.Load().HedgeAfter {
-				d.set.pool.Silent(sp.p.id)
-			}
-		}
+		d.canceled()
 		noteMeasured(d.t.trace, d.peers)
 		d.release()
 		d.busy()
@@ -132,8 +146,6 @@ func (d *driver) run(ctx context.Context) error {
 		}
 	}
 }
-
-func (d *driver) now() time.Duration { return time.Since(d.begun) }
 
 // advance reports to the machine, carries out its actions and returns how long to
 // wait for the next event. done says that the object is whole.
@@ -182,24 +194,17 @@ func (d *driver) tell() {
 	if d.t.reread.Swap(false) {
 		d.m.GroupLost()
 	}
-	for _, id := range d.t.takeReached() {
-		if i := slices.IndexFunc(d.peers, func(p *provider) bool { return p.id == id }); i >= 0 {
-			d.m.Returned(d.now(), schedule.ProviderID(i))
-		}
-	}
+	d.returned(d.t.peers.takeReached())
 	d.progress()
-	for i, p := range d.peers {
-		rate, rtt := p.throughput.Measured()
-		d.m.Measured(schedule.ProviderID(i), rate, rtt)
-	}
+	d.measured()
 	d.m.Known(d.t.src.Count())
 }
 
 // patience returns until when a waiter waits for lost providers to return. Its work has begun when something has
 // arrived since it joined.
 func (d *driver) patience(w *Waiter) time.Duration {
-	received := d.t.received.Load() > 0
-	latest := d.t.begun.Add(time.Duration(d.t.latest.Load()))
+	received := d.t.arrivals.bytes.Load() > 0
+	latest := d.t.arrivals.begun.Add(time.Duration(d.t.arrivals.latest.Load()))
 	if received && latest.After(w.joined) {
 		patience.Begin(w.ctx)
 	} else {
@@ -212,18 +217,11 @@ func (d *driver) patience(w *Waiter) time.Duration {
 	return until.Sub(d.begun)
 }
 
-// away tells the machine whether a provider that failed with err may return.
-func (d *driver) away(id schedule.ProviderID, err error) {
-	if err != nil && providers.MayReturn(err) {
-		d.m.Away(id)
-	}
-}
-
 // do carries out an action.
 func (d *driver) do(a schedule.Action) {
 	switch a.Kind {
 	case schedule.Ask:
-		d.start(a)
+		d.start(a, d.peers[a.Provider])
 	case schedule.Cancel:
 		d.span(a.Request).giveUp(reasons[a.Why])
 	case schedule.Trim:
@@ -241,34 +239,18 @@ func (d *driver) do(a schedule.Action) {
 	case schedule.Fail:
 		d.waiter(a.Waiter).fail(d.error())
 	case schedule.Find:
-		select {
-		case d.need <- struct{}{}:
-		case <-d.work.Done():
-		}
+		send(d.work, d.need, struct{}{})
 	case schedule.Renew:
-		d.t.src.Renew()
-		for _, p := range d.peers {
-			d.set.pool.Redial(p.id)
-		}
+		d.renew()
 	case schedule.Question:
 		d.question(a.Provider, a.At)
 	case schedule.Look:
-		d.wg.Go(func() {
-			d.t.src.Look(d.work)
-			select {
-			case d.looked <- struct{}{}:
-			case <-d.work.Done():
-			}
-		})
+		d.look()
 	case schedule.Acquire:
 		d.acquire()
 	case schedule.Release:
 		d.release()
 	}
-}
-
-func (d *driver) span(id schedule.RequestID) *span {
-	return d.spans[slices.IndexFunc(d.spans, func(sp *span) bool { return sp.id == id })]
 }
 
 func (d *driver) waiter(id schedule.WaiterID) *Waiter {
@@ -305,70 +287,6 @@ func (d *driver) busy() {
 	d.until = time.Time{}
 }
 
-// start sends a request.
-func (d *driver) start(a schedule.Action) {
-	sp := &span{
-		t: d.t, id: a.Request, p: d.peers[a.Provider], run: a.Run, proof: a.Proof, asked: time.Now(),
-	}
-	sp.next.Store(a.Run.Lo)
-	sp.hi.Store(a.Run.Hi)
-	ctx, cancel := context.WithCancelCause(d.work)
-	sp.cancel = cancel
-	d.spans = append(d.spans, sp)
-	d.wg.Go(func() {
-		defer cancel(nil)
-		err := d.set.pool.Guard(d.t.lookupID, func() error { sp.fetch(ctx, d.proofs); return nil })
-		if err != nil {
-			sp.err = err
-		}
-		select {
-		case d.ended <- sp:
-		case <-d.work.Done():
-		}
-	})
-}
-
-// took records that a request has ended. Its error is one that no other provider
-// can mend.
-func (d *driver) took(sp *span) error {
-	d.spans = slices.DeleteFunc(d.spans, func(o *span) bool { return o == sp })
-	progressed := sp.fresh+sp.extra > 0
-	if progressed {
-		d.set.pool.Served(d.t.root, sp.p.id)
-	}
-	final := sp.err != nil && (providers.IsFinal(sp.err) || d.work.Err() != nil)
-	res := schedule.Result{Fresh: sp.fresh, Extra: sp.extra}
-	if !final {
-		res.Outcome = status.Of(sp.err)
-		res.Again = providers.WorthRetrying(sp.err, progressed)
-	}
-	d.m.Progress(sp.id, sp.progress())
-	v := d.m.Ended(d.now(), sp.id, res)
-	if !progressed && errors.Is(sp.err, reasons[schedule.Late]) {
-		d.set.pool.Silent(sp.p.id)
-	}
-	d.set.m.hedge(v.Hedge)
-	d.record(sp, v.Hedge)
-	if v.GaveUp {
-		d.t.trace.GiveUp(sp.p.id, sp.err)
-	}
-	if v.Fault {
-		d.set.pool.Failed(d.t.root, sp.p.id, d.t.lookupID, sp.err)
-		d.attempts.Note(sp.p.id, sp.err)
-		if !progressed && (v.GaveUp || res.Outcome != status.NotFound) || res.Outcome == status.Corrupt {
-			d.t.src.Refuted(sp.p.id, sp.err)
-		}
-		d.away(schedule.ProviderID(slices.Index(d.peers, sp.p)), sp.err)
-	}
-	if v.Retry {
-		d.set.pool.Retried()
-	}
-	if final {
-		return sp.err
-	}
-	return nil
-}
-
 // proved opens the ingest when the size is proved.
 func (d *driver) proved(size int64) error {
 	if d.t.ingest != nil {
@@ -380,16 +298,4 @@ func (d *driver) proved(size int64) error {
 	d.progress()
 	d.m.Sized(size, d.t.ingest)
 	return nil
-}
-
-// progress tells the machine how far the requests have come.
-func (d *driver) progress() {
-	for _, sp := range d.spans {
-		d.m.Progress(sp.id, sp.progress())
-	}
-}
-
-// error returns the error that says how all providers failed.
-func (d *driver) error() error {
-	return d.attempts.Error(d.t.root, d.t.lookupID, d.t.src.Failure())
 }

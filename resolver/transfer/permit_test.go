@@ -14,7 +14,7 @@ func TestLatePermit(t *testing.T) {
 	t.Parallel()
 	given := 0
 	back := func() { given++ }
-	d := &driver{m: schedule.New(schedule.Config{})}
+	d := &permission{drive: &drive{m: schedule.New(schedule.Config{})}}
 	if err := d.grant(grant{ask: 1, release: back}); err != nil || given != 1 || d.permit != nil {
 		t.Errorf("not asked for: %v, %d given back", err, given)
 	}

@@ -45,10 +45,10 @@ func (w *Waiter) Wait(report func(Progress)) (size int64, err error) {
 }
 
 func (t *transfer) progress() Progress {
-	p := Progress{ObjectsKnown: 1, Peers: len(t.senders())}
+	p := Progress{ObjectsKnown: 1, Peers: len(t.peers.senders())}
 	select {
 	case <-t.known:
-		p.Bytes, p.BytesKnown, p.Resumed = t.resumed+t.received.Load(), t.size, t.resumed
+		p.Bytes, p.BytesKnown, p.Resumed = t.resumed+t.arrivals.bytes.Load(), t.size, t.resumed
 	default:
 	}
 	return p

@@ -12,16 +12,16 @@ import (
 )
 
 // record adds a request that has ended to the record of the transfer.
-func (d *driver) record(sp *span, hedge schedule.HedgeResult) {
+func (sp *span) record(hedge schedule.HedgeResult) {
 	s := trace.Span{
 		Sent: time.Duration(sp.sent.Load()), First: time.Duration(sp.first.Load()),
 		From: sp.run.Lo * b3.GroupSize, To: sp.run.Hi * b3.GroupSize,
 		Bytes: sp.bytes, Extra: sp.extra * b3.GroupSize, Hedge: hedgeWords[hedge],
 	}
-	if d.t.ingest != nil { // the size is known
-		s.To, s.Extra = min(s.To, d.t.size), min(s.Extra, d.t.size)
+	if sp.t.ingest != nil { // the size is known
+		s.To, s.Extra = min(s.To, sp.t.size), min(s.Extra, sp.t.size)
 	}
-	d.t.trace.Span(sp.p.id, s, sp.asked, sp.err)
+	sp.t.trace.Span(sp.p.id, s, sp.asked, sp.err)
 }
 
 // hedgeWords are the results of a hedge in a record.

@@ -182,10 +182,9 @@ func (s *Set) newTransfer(
 ) *transfer {
 	record := s.ring.BeginUnder(parent, kind, trace.Key{Root: root}, 0)
 	return &transfer{
-		s: s, root: root, trace: record, lookupID: record.ID().String(),
-		src:   s.pool.Candidates(tasks, root, from).Record(record),
-		known: make(chan struct{}), wake: make(chan struct{}, 1), done: make(chan struct{}),
-		by: map[peer.ID]struct{}{},
+		s: s, root: root, trace: record, src: s.pool.Candidates(tasks, root, from).Record(record),
+		content: content{known: make(chan struct{})}, peers: peers{by: map[peer.ID]struct{}{}},
+		wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 }
 

@@ -28,20 +28,36 @@ type span struct {
 	hi     atomic.Int64
 	notify atomic.Int64 // the group at which the driver is woken
 
-	// Nanoseconds after asked; 0 before it happens.
+	times
+	cancel context.CancelCauseFunc
+	result // written by the goroutine of the request, read by the driver when it has ended
+}
+
+// times are when something happened to a request, in nanoseconds after asked. They are 0 before it happens.
+type times struct {
 	asked time.Time
 	sent  atomic.Int64 // when the request went out
 	first atomic.Int64 // when the first item arrived
 	alive atomic.Int64 // when the latest group arrived
+}
 
-	cancel context.CancelCauseFunc
+func (t *times) since() int64 { return max(1, int64(time.Since(t.asked))) }
 
-	// Written by the goroutine of the request, read by the driver when it has ended.
+// silent reports whether nothing has arrived for so long.
+func (t *times) silent(after time.Duration) bool {
+	return t.first.Load() == 0 && time.Since(t.asked) >= after
+}
+
+// result is the result of a request.
+type result struct {
 	fresh int64 // received groups that were missing
 	extra int64 // received groups that were stored already
 	bytes int64 // received bytes that were missing, with those of the size proof
 	err   error
 }
+
+// progressed reports whether groups were received.
+func (r *result) progressed() bool { return r.fresh+r.extra > 0 }
 
 // errEnough ends a request whose other groups come from another provider.
 var errEnough = providers.Final(status.Errorf(status.Canceled, "another provider sends the rest"))
@@ -64,8 +80,6 @@ func (sp *span) progress() schedule.Progress {
 	}
 }
 
-func (sp *span) since() int64 { return max(1, int64(time.Since(sp.asked))) }
-
 // request returns the request to send.
 func (sp *span) request() object.GetRequest {
 	req := object.GetRequest{Objs: []b3.Root{sp.t.root}, SizeProof: sp.proof}
@@ -87,8 +101,8 @@ func (sp *span) fetch(ctx context.Context, proofs chan<- int64) {
 	case err == nil:
 		err = k.end
 	}
-	if sp.fresh+sp.extra > 0 {
-		sp.t.sent(sp.p.id)
+	if sp.progressed() {
+		sp.t.peers.sent(sp.p.id)
 	}
 	sp.p.throughput.Delivered(sp.fresh+sp.extra-1, time.Duration(sp.alive.Load()-sp.first.Load()))
 	sp.err = err
@@ -216,7 +230,7 @@ func (k *spanSink) prove(p b3.Proved) error {
 	t.fills.feed(p)
 	k.sp.bytes += int64(len(p.Data()))
 	t.got(len(p.Data()))
-	t.sent(k.sp.p.id)
+	t.peers.sent(k.sp.p.id)
 	return nil
 }
 

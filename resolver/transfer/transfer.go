@@ -3,7 +3,6 @@ package transfer
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,34 +19,51 @@ import (
 // resolver's Run. When its last waiter leaves it requests no more, stays open for
 // linger, and then suspends the ingest.
 type transfer struct {
-	s        *Set
-	root     b3.Root
-	trace    *trace.Lookup
-	lookupID string // of trace, for the log
-	src      *providers.Candidates
-	stream   *Options // of the only waiter, which reads through RAM; nil: the object is stored
+	s      *Set
+	root   b3.Root
+	trace  *trace.Lookup
+	src    *providers.Candidates
+	stream *Options // of the only waiter, which reads through RAM; nil: the object is stored
 
-	known   chan struct{} // closed once size, ingest and resumed are set
-	size    int64         // proved
-	ingest  Ingest
-	resumed int64 // bytes that were stored at the start
+	content
+	arrivals arrivals
+	fills    fills // what its requests write to beside the ingest
+	waiters  waiters
+	peers    peers
 
 	wake chan struct{} // holds one: the driver looks at everything
 	done chan struct{} // closed at the end; err is set before
 	err  error
+}
 
-	received atomic.Int64 // verified bytes that were missing
-	latest   atomic.Int64 // when they arrived, in nanoseconds since begun
-	reread   atomic.Bool  // a stored group was lost
-	fills    fills        // what its requests write to beside the ingest
+// content is the object, as far as it is known and stored.
+type content struct {
+	known   chan struct{} // closed once size, ingest and resumed are set
+	size    int64         // proved
+	ingest  Ingest
+	resumed int64       // bytes that were stored at the start
+	reread  atomic.Bool // a stored group was lost
+}
 
-	waiters waiters
+// groups returns the object's number of groups. The size must be known.
+func (c *content) groups() int64 { return b3.Groups(c.size) }
 
-	mu      sync.Mutex           // lock: leaf
-	by      map[peer.ID]struct{} // the peers that sent something
-	reached []peer.ID            // connected since the driver looked, at most maxReached
+// open makes the proved size known, and where the groups are stored.
+func (c *content) open(size int64, ingest Ingest, resumed int64) {
+	c.size, c.ingest, c.resumed = size, ingest, resumed
+	close(c.known)
+}
 
-	begun time.Time // when fetch began to ask peers; zero: it has not. Set before there is a request
+// arrivals counts what has arrived from peers.
+type arrivals struct {
+	begun  time.Time    // when the transfer began to ask peers; zero: it has not. Set before there is a request
+	bytes  atomic.Int64 // verified bytes that were missing
+	latest atomic.Int64 // when they arrived, in nanoseconds since begun
+}
+
+func (a *arrivals) add(bytes int) {
+	a.bytes.Add(int64(bytes))
+	a.latest.Store(int64(time.Since(a.begun)))
 }
 
 // join adds a waiter. It returns nil when the transfer is ending.
@@ -60,25 +76,10 @@ func (t *transfer) join(ctx context.Context, opt Options, whole bool) *Waiter {
 	return w
 }
 
-// maxReached bounds the peers of transfer.reached. A transfer asks fewer providers.
-const maxReached = 64
-
 // back notes that a peer is connected.
 func (t *transfer) back(p peer.ID) {
-	t.mu.Lock()
-	if len(t.reached) < maxReached {
-		t.reached = append(t.reached, p)
-	}
-	t.mu.Unlock()
+	t.peers.connected(p)
 	t.wakeDriver()
-}
-
-// takeReached returns the peers that have connected since the last call.
-func (t *transfer) takeReached() (peers []peer.ID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	peers, t.reached = t.reached, nil
-	return peers
 }
 
 // wakeDriver makes the driver call advance.
@@ -102,7 +103,7 @@ var errQuit = errors.New("the transfer has no waiter any more")
 
 func (t *transfer) run(ctx context.Context) {
 	end := t.s.tasks.Begin(tasks.Fetch)
-	err := t.s.pool.Guard(t.lookupID, func() error { return t.fetch(ctx) })
+	err := t.s.pool.Guard(t.trace.ID().String(), func() error { return t.fetch(ctx) })
 	if err != nil && ctx.Err() != nil {
 		err = providers.ErrDraining
 	}
@@ -135,7 +136,7 @@ func (t *transfer) ended(err error) error {
 	switch {
 	case !errors.Is(err, errQuit):
 		return err
-	case t.ingest != nil && t.resumed+t.received.Load() > 0:
+	case t.ingest != nil && t.resumed+t.arrivals.bytes.Load() > 0:
 		return nil
 	}
 	return status.Errorf(status.Canceled, "the callers left before anything had arrived")
@@ -143,12 +144,12 @@ func (t *transfer) ended(err error) error {
 
 // observeEnd reports the end of a transfer that has asked peers.
 func (t *transfer) observeEnd(err error) {
-	if t.begun.IsZero() {
+	if t.arrivals.begun.IsZero() {
 		return
 	}
 	e := Event{
-		Root: t.root, LookupID: t.trace.ID(), Ended: true, Outcome: status.Of(err), Bytes: t.received.Load(),
-		Took: time.Since(t.begun),
+		Root: t.root, LookupID: t.trace.ID(), Ended: true, Outcome: status.Of(err),
+		Bytes: t.arrivals.bytes.Load(), Took: time.Since(t.arrivals.begun),
 	}
 	if errors.Is(err, errQuit) {
 		e.Outcome = status.Canceled
@@ -191,7 +192,7 @@ func (t *transfer) fetch(ctx context.Context) error {
 
 // drive asks peers.
 func (t *transfer) drive(ctx context.Context) error {
-	t.begun = time.Now()
+	t.arrivals.begun = time.Now()
 	t.s.observe(Event{Root: t.root, LookupID: t.trace.ID()})
 	d := newDriver(t)
 	if err := d.run(ctx); err != nil && !d.m.Complete() {
@@ -204,44 +205,20 @@ func (t *transfer) drive(ctx context.Context) error {
 func (t *transfer) begin(ctx context.Context, size int64) error {
 	if t.stream != nil {
 		start, _, _ := t.stream.Within(t.root, size) // Waiter.Open returns the error
-		t.size, t.ingest = size, newWindow(t.root, size, start/b3.GroupSize)
-		close(t.known)
+		t.open(size, newWindow(t.root, size, start/b3.GroupSize), 0)
 		return nil
 	}
 	ingest, err := t.s.local.Ingest(ctx, t.root, size)
 	if err != nil {
 		return providers.Final(err)
 	}
-	t.size, t.ingest, t.resumed = size, ingest, ingest.Held()
-	close(t.known)
+	t.open(size, ingest, ingest.Held())
 	return nil
-}
-
-// groups returns the object's number of groups. The size must be known.
-func (t *transfer) groups() int64 { return b3.Groups(t.size) }
-
-// sent records that p sent something.
-func (t *transfer) sent(p peer.ID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.by[p] = struct{}{}
-}
-
-// senders returns the peers that sent something.
-func (t *transfer) senders() []peer.ID {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	ids := make([]peer.ID, 0, len(t.by))
-	for p := range t.by {
-		ids = append(ids, p)
-	}
-	return ids
 }
 
 // got counts verified bytes that were missing.
 func (t *transfer) got(n int) {
-	t.received.Add(int64(n))
-	t.latest.Store(int64(time.Since(t.begun)))
+	t.arrivals.add(n)
 	if t.waiters.whole.Load() > 0 {
 		t.s.m.fetchBytes.Add(float64(n))
 	} else {

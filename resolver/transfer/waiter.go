@@ -86,7 +86,7 @@ func (w *Waiter) Resumed() int64 { return w.t.resumed }
 func (w *Waiter) LookupID() status.LookupID { return w.t.trace.ID() }
 
 // Senders returns the peers that sent something.
-func (w *Waiter) Senders() []peer.ID { return w.t.senders() }
+func (w *Waiter) Senders() []peer.ID { return w.t.peers.senders() }
 
 // demand returns the waiter as the schedule knows it.
 func (w *Waiter) demand() schedule.Demand {
