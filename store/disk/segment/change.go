@@ -70,15 +70,6 @@ func (c *change) size() int64 {
 	return codec.RecordHeaderSize
 }
 
-// changeBatch is a list of changes that are committed together.
-type changeBatch struct {
-	list   []*change
-	bytes  int64 // reserved in the budget
-	ticket *ticket
-}
-
-func newChangeBatch() *changeBatch { return &changeBatch{ticket: newTicket()} }
-
 // plan is the work of one commit: the bytes for the log and the batch for the index.
 type plan struct {
 	log        *Log

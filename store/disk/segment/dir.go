@@ -13,8 +13,9 @@ import (
 
 // segmentDir is the directory of the segment files.
 type segmentDir struct {
-	fs   vfs.FS
-	root string // path of the directory
+	fs           vfs.FS
+	root         string // path of the directory
+	segmentBytes int64  // size at which a segment is closed
 }
 
 func (d *segmentDir) path(num uint64) string { return d.fs.PathJoin(d.root, codec.FileName(num)) }

@@ -19,7 +19,7 @@
 //   - Waiting objects and changes are bounded in bytes (Options.ObjectBudget,
 //     Options.ChangeBudget). Put, AddFiles and Remove wait while a batch is full.
 //
-// One request: Put appends a small object to the current objectBatch (queue.appendObject),
+// One request: Put appends a small object to the current objectBatch (objectQueue.add),
 // wakes the writer, and waits for the batch's ticket. AddFiles, Remove, SetPins and the
 // other operations add a change to the current changeBatch (queue.submit). Serve takes both
 // (queue.takeBatch). Log.commit begins a new segment if the batch does not fit (roll),

@@ -57,14 +57,14 @@ type Options struct {
 // Recount, FinishOpen, then Serve in a goroutine. Close ends it after Serve has returned.
 type Log struct {
 	*queue
+	operations
 	segmentDir
 
-	logger       *slog.Logger
-	clock        *meta.Clock
-	index        *tables.Index
-	checkSpace   func(need int64) error // fails with no_space when need bytes do not fit the disk
-	segmentBytes int64                  // size at which a segment is closed
-	bucket       Bucket                 // nil when large objects are files on disk
+	logger     *slog.Logger
+	clock      *meta.Clock
+	index      *tables.Index
+	checkSpace func(need int64) error // fails with no_space when need bytes do not fit the disk
+	bucket     Bucket                 // nil when large objects are files on disk
 
 	usage         usageTable
 	files         openFiles
@@ -95,13 +95,14 @@ const indexSyncBytes = 64 << 20
 
 // New returns a log. Recover brings its index up to what is on disk.
 func New(o Options) *Log {
-	dir := segmentDir{fs: o.FS, root: o.FS.PathJoin(o.Dir, fsys.DirSegments)}
+	dir := segmentDir{fs: o.FS, root: o.FS.PathJoin(o.Dir, fsys.DirSegments), segmentBytes: o.SegmentBytes}
+	q := newQueue(o)
 	return &Log{
-		segmentDir: dir, queue: newQueue(o), logger: o.Log, clock: o.Clock, index: o.Index,
-		checkSpace: o.CheckSpace, segmentBytes: o.SegmentBytes, bucket: o.Bucket,
+		segmentDir: dir, queue: q, operations: operations{q}, logger: o.Log, clock: o.Clock, index: o.Index,
+		checkSpace: o.CheckSpace, bucket: o.Bucket,
 		wakeCompactor: make(chan struct{}, 1), // one pending signal is enough
 		files:         openFiles{max: o.OpenFiles}, zeros: zeroer{maxAhead: o.MaxZeroAhead},
-		spares: spares{segmentDir: dir, logger: o.Log, segmentBytes: o.SegmentBytes},
+		spares: spares{segmentDir: dir, logger: o.Log},
 		damage: o.Damage, quarantine: o.Quarantine, recovered: o.Recovered,
 	}
 }
@@ -109,7 +110,7 @@ func New(o Options) *Log {
 // RestoreTotals sets the totals and the usage of segments from what EncodeTotals returned
 // before an orderly close. It saves the Recount.
 func (s *Log) RestoreTotals(encoded []byte) error {
-	use, err := decodeTotals(encoded, s.totals)
+	use, err := decodeTotals(encoded, s.objects.totals)
 	if err == nil {
 		s.usage.reset(use)
 	}
@@ -120,7 +121,7 @@ func (s *Log) RestoreTotals(encoded []byte) error {
 // when the next start has to count, as a failed batch may stand behind the watermark. The
 // writer must have returned.
 func (s *Log) EncodeTotals() (encoded []byte, ok bool) {
-	return encodeTotals(s.totals, s.usage.snapshot()), !s.stalled
+	return encodeTotals(s.objects.totals, s.usage.snapshot()), !s.objects.stalled
 }
 
 // Recount counts the objects of the index and the live bytes of each segment. It does not
@@ -134,7 +135,7 @@ func (s *Log) Recount() error {
 	if err != nil {
 		return err
 	}
-	live, err := s.liveBytes(func(e meta.Entry) { s.recovered.Add(1); s.totals.Add(e) })
+	live, err := s.liveBytes(func(e meta.Entry) { s.recovered.Add(1); s.objects.totals.Add(e) })
 	if err != nil {
 		return err
 	}

@@ -9,32 +9,36 @@ import (
 	"allium/store/meta"
 )
 
+// operations are the changes that the log offers beside Put. Each waits until the writer has
+// committed it.
+type operations struct{ queue *queue }
+
 // AddFiles durably enters large objects whose files are in place. It skips those that the
 // index has undamaged.
-func (q *queue) AddFiles(es []meta.Entry) error {
+func (o operations) AddFiles(es []meta.Entry) error {
 	cs := make([]*change, len(es))
 	for i, e := range es {
 		cs[i] = &change{kind: changeFile, entry: e}
 	}
-	return q.submit(cs...)
+	return o.queue.submit(cs...)
 }
 
 // Adopt durably enters a large object whose file was found, unless it was removed or stored
 // since. It reports whether the object was entered.
-func (q *queue) Adopt(e meta.Entry) (bool, error) {
+func (o operations) Adopt(e meta.Entry) (bool, error) {
 	c := &change{kind: changeFile, entry: e, unlessRemoved: true}
-	err := q.submit(c)
+	err := o.queue.submit(c)
 	return c.applied, err
 }
 
 // Remove durably removes objects with one sync. It returns those that the index had as es
 // gives them; the caller then deletes the files of large ones.
-func (q *queue) Remove(es []meta.Entry) (removed []meta.Entry, err error) {
+func (o operations) Remove(es []meta.Entry) (removed []meta.Entry, err error) {
 	cs := make([]*change, len(es))
 	for i, e := range es {
 		cs[i] = &change{kind: changeRemove, entry: e}
 	}
-	if err := q.submit(cs...); err != nil {
+	if err := o.queue.submit(cs...); err != nil {
 		return nil, err
 	}
 	for _, c := range cs {
@@ -47,13 +51,13 @@ func (q *queue) Remove(es []meta.Entry) (removed []meta.Entry, err error) {
 
 // ForgetRemovals drops the notes of removals, given by their numbers, whose files are
 // deleted.
-func (q *queue) ForgetRemovals(removed map[b3.Root]uint64) error {
+func (o operations) ForgetRemovals(removed map[b3.Root]uint64) error {
 	for chunk := range slices.Chunk(slices.Collect(maps.Keys(removed)), touchChunk) {
 		c := &change{kind: changeForgetRemovals, removals: map[b3.Root]uint64{}}
 		for _, root := range chunk {
 			c.removals[root] = removed[root]
 		}
-		if err := q.submit(c); err != nil {
+		if err := o.queue.submit(c); err != nil {
 			return err
 		}
 	}
@@ -62,13 +66,13 @@ func (q *queue) ForgetRemovals(removed map[b3.Root]uint64) error {
 
 // Touch sets the last uses of objects. A crash may lose them. It skips objects that do not
 // exist, and those whose noted use is less than minAge seconds older.
-func (q *queue) Touch(used map[b3.Root]meta.Second, minAge meta.Second) error {
+func (o operations) Touch(used map[b3.Root]meta.Second, minAge meta.Second) error {
 	for chunk := range slices.Chunk(slices.SortedFunc(maps.Keys(used), meta.CompareRoots), touchChunk) {
 		lastUses := make([]meta.Second, len(chunk))
 		for i, root := range chunk {
 			lastUses[i] = used[root]
 		}
-		if err := q.submit(&change{kind: changeTouch, touch: touch{chunk, lastUses, minAge}}); err != nil {
+		if err := o.queue.submit(&change{kind: changeTouch, touch: touch{chunk, lastUses, minAge}}); err != nil {
 			return err
 		}
 	}
@@ -76,19 +80,19 @@ func (q *queue) Touch(used map[b3.Root]meta.Second, minAge meta.Second) error {
 }
 
 // Mark sets or clears the corrupt flag of e, unless its bytes moved.
-func (q *queue) Mark(e meta.Entry, corrupt bool) error {
-	return q.submit(&change{kind: changeMark, entry: e, corrupt: corrupt})
+func (o operations) Mark(e meta.Entry, corrupt bool) error {
+	return o.queue.submit(&change{kind: changeMark, entry: e, corrupt: corrupt})
 }
 
 // SetPins durably sets pins, pinChunk with one sync. If the pin that one replaces has a target with a higher
 // number, that target stays.
-func (q *queue) SetPins(pins []meta.Pin) error {
+func (o operations) SetPins(pins []meta.Pin) error {
 	for chunk := range slices.Chunk(pins, pinChunk) {
 		cs := make([]*change, len(chunk))
 		for i, p := range chunk {
 			cs[i] = &change{kind: changePin, pin: p}
 		}
-		if err := q.submit(cs...); err != nil {
+		if err := o.queue.submit(cs...); err != nil {
 			return err
 		}
 	}
@@ -97,19 +101,19 @@ func (q *queue) SetPins(pins []meta.Pin) error {
 
 // SetTarget durably sets the target of a pin, unless the pin has one with a higher number, and
 // reports whether it did.
-func (q *queue) SetTarget(root b3.Root, label string, t meta.Target) (bool, error) {
+func (o operations) SetTarget(root b3.Root, label string, t meta.Target) (bool, error) {
 	c := &change{kind: changeTarget, pin: meta.Pin{Root: root, Label: label, Target: t}}
-	err := q.submit(c)
+	err := o.queue.submit(c)
 	return c.applied, err
 }
 
 // DropPin durably drops a pin and reports whether it existed. One with a target leaves a released
 // pin, which DropPin drops with released.
-func (q *queue) DropPin(root b3.Root, label string, released bool) (bool, error) {
+func (o operations) DropPin(root b3.Root, label string, released bool) (bool, error) {
 	c := &change{
 		kind: changeUnpin, pin: meta.Pin{Root: root, Label: label, Released: released},
 		now: uint64(time.Now().UnixMilli()),
 	}
-	err := q.submit(c)
+	err := o.queue.submit(c)
 	return c.applied, err
 }

@@ -18,8 +18,7 @@ import (
 // file durably has a new epoch before it is added.
 type spares struct {
 	segmentDir
-	logger       *slog.Logger
-	segmentBytes int64 // size at which a segment is closed
+	logger *slog.Logger
 
 	mu   sync.Mutex // lock: leaf
 	list []spareFile

@@ -134,7 +134,7 @@ func (s *Log) enterIndex(p *plan) error {
 	if sync {
 		s.unsynced = 0
 	}
-	s.totals.Replace(p.before, p.after)
+	s.objects.totals.Replace(p.before, p.after)
 	if s.usage.apply(p.deltas, s.active.end) {
 		signal(s.wakeCompactor)
 	}
