@@ -11,13 +11,23 @@ import (
 	"allium/store/meta"
 )
 
+// Loader reads stored objects of which the caller has the entry. Its methods are safe for
+// concurrent use.
+type Loader struct {
+	backend meta.Objects
+	hash    *b3.HashQueue // may be nil
+}
+
+// OpenPair opens a large object, unverified; see [meta.Objects].
+func (l Loader) OpenPair(e meta.Entry) (meta.Pair, error) { return l.backend.OpenPair(e) }
+
 // Load reads a whole object of at most [cache.MaxObject] bytes into RAM and
 // verifies it. If compaction moved its record, Load updates e.
-func (p *Opener) Load(e *meta.Entry) (*b3.Memory, error) {
+func (l Loader) Load(e *meta.Entry) (*b3.Memory, error) {
 	if meta.Small(e.Size) {
-		return p.readSmall(e)
+		return l.readSmall(e)
 	}
-	pair, err := p.deps.Backend.OpenPair(*e)
+	pair, err := l.OpenPair(*e)
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +39,7 @@ func (p *Opener) Load(e *meta.Entry) (*b3.Memory, error) {
 	if err := meta.ReadFull(pair.Outboard, outboard); err != nil {
 		return nil, err
 	}
-	return p.deps.Hash.Memory(e.Root, data, outboard)
+	return l.hash.Memory(e.Root, data, outboard)
 }
 
 // maxMoves limits how often readSmall looks up a record again that compaction moved.
@@ -39,13 +49,13 @@ const maxMoves = 8
 // record after e was looked up, and the old file may be reused. Then readSmall
 // looks the record up again and updates e. Only a bad record at its current
 // place is damage.
-func (p *Opener) readSmall(e *meta.Entry) (*b3.Memory, error) {
+func (l Loader) readSmall(e *meta.Entry) (*b3.Memory, error) {
 	for moves := 0; ; moves++ {
-		mem, err := p.readSmallAt(*e)
+		mem, err := l.readSmallAt(*e)
 		if err == nil || moves == maxMoves {
 			return mem, err
 		}
-		now, ok, lookupErr := p.deps.Backend.Get(e.Root)
+		now, ok, lookupErr := l.backend.Get(e.Root)
 		if lookupErr != nil || !ok || now.SamePlace(*e) {
 			return nil, err
 		}
@@ -53,12 +63,12 @@ func (p *Opener) readSmall(e *meta.Entry) (*b3.Memory, error) {
 	}
 }
 
-func (p *Opener) readSmallAt(e meta.Entry) (*b3.Memory, error) {
-	data, err := p.deps.Backend.Read(e)
+func (l Loader) readSmallAt(e meta.Entry) (*b3.Memory, error) {
+	data, err := l.backend.Read(e)
 	if err != nil {
 		return nil, err
 	}
-	return p.deps.Hash.Memory(e.Root, data, nil)
+	return l.hash.Memory(e.Root, data, nil)
 }
 
 // Directory reads and verifies the directory node root. It returns nil when

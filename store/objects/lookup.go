@@ -8,21 +8,31 @@ import (
 	"time"
 
 	"allium/protocols/b3"
+	"allium/store/admission"
+	"allium/store/lease"
 	"allium/store/meta"
 )
 
+// Catalog looks up and lists the visible objects, and does not read them. Its methods are safe
+// for concurrent use.
+type Catalog struct {
+	backend   meta.Objects
+	admission *admission.Control
+	leases    *lease.Table
+}
+
 // Lookup returns the entry of a visible object. If the caller leases root, the
 // object it finds is not removed before the lease ends.
-func (p *Opener) Lookup(root b3.Root) (meta.Entry, bool, error) {
-	if p.deps.Leases.Removing(root) {
+func (c *Catalog) Lookup(root b3.Root) (meta.Entry, bool, error) {
+	if c.leases.Removing(root) {
 		return meta.Entry{}, false, nil
 	}
-	return p.deps.Backend.Get(root)
+	return c.backend.Get(root)
 }
 
 // Whole reports whether root is visible and not known to be damaged.
-func (p *Opener) Whole(root b3.Root) (bool, error) {
-	e, ok, err := p.deps.Backend.Get(root)
+func (c *Catalog) Whole(root b3.Root) (bool, error) {
+	e, ok, err := c.backend.Get(root)
 	return ok && !e.Corrupt, err
 }
 
@@ -163,12 +173,12 @@ func (s *Objects) List(ctx context.Context) iter.Seq2[Info, error] {
 }
 
 // Entries is [Objects.List] of entries.
-func (p *Opener) Entries(ctx context.Context) iter.Seq2[meta.Entry, error] {
+func (c *Catalog) Entries(ctx context.Context) iter.Seq2[meta.Entry, error] {
 	return func(yield func(meta.Entry, error) bool) {
 		var from b3.Root
 		buf := make([]meta.Entry, 0, meta.PageSize)
 		for more := true; more; {
-			page, err := p.Page(ctx, from, buf)
+			page, err := c.Page(ctx, from, buf)
 			if err != nil {
 				yield(meta.Entry{}, fmt.Errorf("list objects: %w", err))
 				return
@@ -208,12 +218,12 @@ func (s *Objects) Prefixed(ctx context.Context, digits string, most int) ([]b3.R
 
 // Page appends visible objects to buf, in ascending order from an address, up to its capacity. A page
 // that is not full is the last one.
-func (p *Opener) Page(ctx context.Context, from b3.Root, buf []meta.Entry) ([]meta.Entry, error) {
-	if err := p.deps.Admission.EnterContext(ctx); err != nil {
+func (c *Catalog) Page(ctx context.Context, from b3.Root, buf []meta.Entry) ([]meta.Entry, error) {
+	if err := c.admission.EnterContext(ctx); err != nil {
 		return nil, err
 	}
-	defer p.deps.Admission.Leave()
-	return p.deps.Backend.Entries(from, buf)
+	defer c.admission.Leave()
+	return c.backend.Entries(from, buf)
 }
 
 // UsedWithin reports whether an object, damaged or not, was read or stored within

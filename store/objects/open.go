@@ -99,9 +99,6 @@ func (p *Opener) openEntry(e meta.Entry) (*Object, error) {
 	return p.newObject(e, meta.PairSource{Pair: pair, Size: e.Size}, pair.Close), nil
 }
 
-// OpenPair opens a large object, unverified; see [Backend].
-func (p *Opener) OpenPair(e meta.Entry) (meta.Pair, error) { return p.deps.Backend.OpenPair(e) }
-
 // openPair opens the files of the large object e. It returns not_found if e is being
 // removed, or was removed meanwhile.
 func (p *Opener) openPair(e meta.Entry) (meta.Pair, error) {

@@ -41,10 +41,19 @@ type Deps struct {
 }
 
 // Opener opens the stored objects. Its methods are safe for concurrent use.
-type Opener struct{ deps Deps }
+type Opener struct {
+	Catalog
+	Loader
+	deps Deps
+}
 
 // NewOpener returns an Opener.
-func NewOpener(deps Deps) *Opener { return &Opener{deps} }
+func NewOpener(deps Deps) *Opener {
+	return &Opener{
+		Catalog: Catalog{deps.Backend, deps.Admission, deps.Leases},
+		Loader:  Loader{deps.Backend, deps.Hash}, deps: deps,
+	}
+}
 
 // Objects are the visible objects of a store. Its methods are safe for concurrent use.
 type Objects struct {
