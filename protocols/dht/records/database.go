@@ -1,10 +1,10 @@
 package records
 
 import (
+	"context"
+	"log/slog"
 	"sync/atomic"
-
-	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs"
+	"time"
 
 	"allium/internal/pebbledb"
 )
@@ -17,26 +17,8 @@ type database struct {
 	size     atomic.Int64  // bytes, as measured last
 	added    atomic.Int64  // bytes of keys and values written since then, about
 	replaced chan struct{} // closed when the store stops using the database
-}
 
-// open opens a database in RAM or on disk, a new one if the directory has none.
-func (s *Store) open(dir string, fs vfs.FS, ram bool) (*database, error) {
-	blocks := pebble.NewCache(cache)
-	defer blocks.Unref() // the database holds its own reference
-	d, err := pebbledb.Open(dir, pebble.Options{
-		FS: fs, Cache: blocks, DisableWAL: ram, FormatMajorVersion: pebble.FormatValueSeparation,
-		MemTableSize: memTable, L0CompactionThreshold: merged, L0StopWritesThreshold: 2 * merged, MaxOpenFiles: tables,
-		CompactionConcurrencyRange: func() (int, int) { return 1, 1 },
-	}, s.log)
-	if err != nil {
-		return nil, err
-	}
-	db := &database{DB: d, ram: ram, most: s.most.disk, replaced: make(chan struct{})}
-	if ram {
-		db.most = s.most.ram
-	}
-	db.size.Store(db.Size())
-	return db, nil
+	compacted time.Time // when it was full and was compacted last; only Run uses it
 }
 
 // gauge measures the size. Bytes that are written meanwhile still count as added.
@@ -50,5 +32,24 @@ func (d *database) gauge() {
 // what was written since.
 func (d *database) full(most int64) bool { return d.size.Load()+d.added.Load() >= most }
 
-// peersPart returns the bytes from which on a database takes no more records of peers.
-func (*Store) peersPart(db *database) int64 { return db.most / 4 * 3 }
+// peersPart returns the bytes from which on the database takes no more records of peers.
+func (d *database) peersPart() int64 { return d.most / 4 * 3 }
+
+// measure measures the database. If it is full, measure compacts it, at most once in
+// compactEvery, to free what was deleted.
+func (d *database) measure(ctx context.Context, log *slog.Logger) {
+	if d.gauge(); !d.full(d.peersPart()) || time.Since(d.compacted) < compactEvery {
+		return
+	}
+	d.compacted = time.Now()
+	ctx, cancel := context.WithTimeout(ctx, closeWait)
+	defer cancel()
+	if err := d.Compact(ctx, []byte("/"), []byte("0")); err != nil && ctx.Err() == nil {
+		return // Run sees the failure through Failed
+	}
+	if d.gauge(); !d.full(d.peersPart()) {
+		return
+	}
+	log.Warn("the records of discovery have reached their bound; further ones are kept in RAM alone", "bytes",
+		d.size.Load(), "most", d.most)
+}

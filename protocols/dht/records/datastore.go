@@ -111,7 +111,7 @@ func (s *Store) apply(ctx context.Context, ops []op) error {
 	refused := 0
 	err := s.do(ctx, func(db *database) error {
 		refused = 0
-		peersFull := db.full(s.peersPart(db))
+		peersFull := db.full(db.peersPart())
 		full := db.full(db.most)
 		added := 0
 		err := db.Apply(false, func(b *pebble.Batch) error {

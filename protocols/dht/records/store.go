@@ -23,10 +23,7 @@ package records
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -79,21 +76,18 @@ type Deps struct {
 // Store is a datastore that outlives its database. Any number of goroutines may use it
 // while Run runs. Before and after, calls return not_ready.
 type Store struct {
-	cfg  Config
-	log  *slog.Logger
-	fs   vfs.FS
-	m    metrics
-	most struct{ disk, ram int64 } // bytes, see MaxBytes and MaxRAM
+	cfg   Config
+	log   *slog.Logger
+	m     metrics
+	place place
 
 	cur       atomic.Pointer[database] // nil before Run has opened one, and after Run
 	renewed   atomic.Uint64
 	ramReason atomic.Pointer[error] // why cur is in RAM; nil while it is on disk
 
 	// Only Run uses these.
-	closing   sync.WaitGroup
-	abandoned int
-	retry     retry     // of the disk
-	compacted time.Time // when a full database was compacted last
+	closer closer
+	retry  retry // of the disk
 }
 
 // retry says when the disk is tried next.
@@ -114,11 +108,13 @@ var _ ds.Batching = (*Store)(nil)
 // New returns a store without a database. Run opens one.
 func New(cfg Config, d Deps) *Store {
 	d.Env.SetDefaults()
-	s := &Store{cfg: cfg, log: d.Log, fs: d.FS}
-	if s.fs == nil {
-		s.fs = vfs.Default
+	s := &Store{
+		cfg: cfg, log: d.Log, place: place{dir: cfg.Dir, fs: d.FS, log: d.Log}, closer: closer{log: d.Log},
 	}
-	s.most.disk, s.most.ram, s.retry.first = MaxBytes, MaxRAM, minRetryWait
+	if d.FS == nil {
+		s.place.fs = vfs.Default
+	}
+	s.place.most.disk, s.place.most.ram, s.retry.first = MaxBytes, MaxRAM, minRetryWait
 	s.m = newMetrics(d.Metrics, s)
 	return s
 }
@@ -152,7 +148,7 @@ func (s *Store) Run(ctx context.Context, ready func()) error {
 	for {
 		db := s.cur.Load()
 		var retry <-chan time.Time // nil: the disk is not tried again
-		if db.ram && s.abandoned < maxAbandoned {
+		if db.ram && s.closer.abandoned < maxAbandoned {
 			retry = time.After(time.Until(s.retry.at))
 		}
 		var err error
@@ -164,7 +160,7 @@ func (s *Store) Run(ctx context.Context, ready func()) error {
 		case <-retry:
 			err = s.retryDisk()
 		case <-tick.C:
-			s.measure(ctx, db)
+			db.measure(ctx, s.log)
 		}
 		if err != nil {
 			return err
@@ -180,10 +176,10 @@ func (s *Store) end() {
 		if !db.ram {
 			_ = db.Flush() // close logs a failure
 		}
-		if s.close(db); db.ram || db.Err() != nil || db.Abandoned() {
+		if s.closer.close(db); db.ram || db.Err() != nil || db.Abandoned() {
 			return
 		}
-		if err := writeClean(s.fs, s.cfg.Dir); err != nil {
+		if err := writeClean(s.place.fs, s.cfg.Dir); err != nil {
 			s.log.Warn("the next start cannot tell whether the records of discovery are whole",
 				"dir", s.cfg.Dir, "err", err)
 		}
@@ -200,13 +196,13 @@ func (s *Store) failed(db *database) error {
 	if err := s.toRAM(why); err != nil {
 		return err
 	}
-	s.close(db)
+	s.closer.close(db)
 	if db.ram || !damaged || time.Now().Before(s.retry.at) {
 		s.retry.postpone()
 		return nil
 	}
 	s.retry.at = time.Now().Add(s.retry.wait) // a failure before then is a repeated one
-	if err := s.setAside(why); err != nil {
+	if err := s.place.setAside(why); err != nil {
 		s.retry.postpone()
 		return nil //nolint:nilerr // setAside has logged it
 	}
@@ -222,7 +218,7 @@ func (s *Store) retryDisk() error {
 		s.retry.postpone()
 		return nil //nolint:nilerr // Err returns it
 	}
-	s.close(ram)
+	s.closer.close(ram)
 	s.retry.wait = s.retry.first
 	s.log.Info("the records of discovery are kept on disk again", "dir", s.cfg.Dir)
 	return nil
@@ -231,14 +227,14 @@ func (s *Store) retryDisk() error {
 // toDisk opens the database on disk and makes it the current one. It sets a damaged
 // database aside and opens an empty one instead.
 func (s *Store) toDisk() error {
-	if err := s.probe(); err != nil {
+	if err := s.place.probe(); err != nil {
 		return err
 	}
-	db, err := s.openDisk()
+	db, err := s.place.openDisk()
 	if pebbledb.Damaged(err) {
 		s.m.failures.WithLabelValues(reason(true)).Inc()
-		if err = s.setAside(err); err == nil {
-			db, err = s.open(s.cfg.Dir, s.fs, false)
+		if err = s.place.setAside(err); err == nil {
+			db, err = s.place.open(s.cfg.Dir, s.place.fs, false)
 		}
 	}
 	if err != nil {
@@ -250,21 +246,9 @@ func (s *Store) toDisk() error {
 	return nil
 }
 
-// openDisk opens the database on disk. Damage is a pebbledb.Error.
-func (s *Store) openDisk() (*database, error) {
-	damage, err := checkClean(s.fs, s.cfg.Dir)
-	if err != nil {
-		return nil, err
-	}
-	if damage != nil {
-		return nil, &pebbledb.Error{Err: damage, Damage: true}
-	}
-	return s.open(s.cfg.Dir, s.fs, false)
-}
-
 // toRAM makes an empty database in RAM the current one; why is what Err returns then.
 func (s *Store) toRAM(why error) error {
-	db, err := s.open("records", vfs.NewMem(), true)
+	db, err := s.place.open("records", vfs.NewMem(), true)
 	if err != nil {
 		return status.Errorf(status.Internal, "the records of discovery cannot even be kept in RAM: %w", err)
 	}
@@ -284,85 +268,4 @@ func (s *Store) use(db *database) {
 		s.renewed.Add(1)
 		close(old.replaced)
 	}
-}
-
-// probe returns an error if the disk refuses a write of memTable bytes.
-func (s *Store) probe() (err error) {
-	if err := s.fs.MkdirAll(s.cfg.Dir, 0o700); err != nil {
-		return err
-	}
-	name := s.fs.PathJoin(s.cfg.Dir, "probe")
-	f, err := s.fs.Create(name, "records-probe")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(make([]byte, memTable))
-	return errors.Join(err, f.Sync(), f.Close(), s.fs.Remove(name))
-}
-
-// setAside renames the damaged database on disk, removes an older one that was set aside,
-// and makes an empty directory in its place.
-func (s *Store) setAside(why error) error {
-	aside := s.cfg.Dir + ".damaged"
-	err := s.fs.RemoveAll(aside)
-	if err == nil {
-		err = s.fs.Rename(s.cfg.Dir, aside)
-	}
-	if err == nil {
-		err = s.fs.MkdirAll(s.cfg.Dir, 0o700)
-	}
-	if err != nil {
-		s.log.Warn("the damaged records of discovery cannot be set aside", "dir", s.cfg.Dir, "err", err, "damage", why)
-		return fmt.Errorf("set the damaged records aside: %w", err)
-	}
-	s.log.Warn(
-		"the records of discovery are damaged: they were set aside, and the node starts with none. Nothing else "+
-			"is affected. Delete the directory that was set aside when nobody needs it",
-		"dir", s.cfg.Dir, "aside", aside, "err", why)
-	return nil
-}
-
-// close closes a database that the store has stopped using. It waits up to closeWait. A
-// database that is not closed by then, or that cannot be closed, counts as abandoned.
-func (s *Store) close(db *database) {
-	done := make(chan struct{})
-	s.closing.Go(func() {
-		defer close(done)
-		if err := db.Close(); err != nil && db.Err() == nil {
-			s.log.Warn("the database of the records of discovery could not be closed cleanly", "err", err)
-		}
-	})
-	late := time.NewTimer(closeWait)
-	defer late.Stop()
-	select {
-	case <-done:
-		if !db.Abandoned() {
-			return
-		}
-	case <-late.C:
-	}
-	if s.abandoned++; s.abandoned == maxAbandoned {
-		s.log.Error(
-			"the records of discovery stay in RAM until the node is restarted: too many of their databases failed " +
-				"in a way that leaves memory behind")
-	}
-}
-
-// measure measures the database. If it is full, measure compacts it, at most once in
-// compactEvery, to free what was deleted.
-func (s *Store) measure(ctx context.Context, db *database) {
-	if db.gauge(); !db.full(s.peersPart(db)) || time.Since(s.compacted) < compactEvery {
-		return
-	}
-	s.compacted = time.Now()
-	ctx, cancel := context.WithTimeout(ctx, closeWait)
-	defer cancel()
-	if err := db.Compact(ctx, []byte("/"), []byte("0")); err != nil && ctx.Err() == nil {
-		return // Run sees the failure through Failed
-	}
-	if db.gauge(); !db.full(s.peersPart(db)) {
-		return
-	}
-	s.log.Warn("the records of discovery have reached their bound; further ones are kept in RAM alone", "bytes",
-		db.size.Load(), "most", db.most)
 }

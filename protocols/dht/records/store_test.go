@@ -219,7 +219,7 @@ func TestNotRunning(t *testing.T) {
 func TestBound(t *testing.T) {
 	t.Parallel()
 	s := New(Config{Dir: "records", Peers: "/records/"}, Deps{FS: vfs.NewMem()})
-	s.most.disk = 4 << 20
+	s.place.most.disk = 4 << 20
 	stop := testkit.Start(t, s.Run)
 	defer stop()
 	fill := func(prefix string) (n int, err error) {
