@@ -36,9 +36,10 @@ type crasher struct {
 	end   map[string]context.CancelFunc // ends the run under way
 	ready map[string]int                // how often a service became ready
 	stops []string                      // the services that fail when they are told to stop
+	errs  bool                          // a run that was ended alone returns an error
 }
 
-// wrap is for Node.WrapServices. A run that was ended alone panics once it has returned.
+// wrap is for Node.WrapServices. A run that was ended alone panics once it has returned; see failWithErrors.
 func (c *crasher) wrap(name string, run supervise.Run) supervise.Run {
 	return func(ctx context.Context, ready func()) error {
 		own, end := context.WithCancel(ctx)
@@ -58,11 +59,27 @@ func (c *crasher) wrap(name string, run supervise.Run) supervise.Run {
 			c.mu.Unlock()
 			ready()
 		})
-		if own.Err() != nil && ctx.Err() == nil || ctx.Err() != nil && c.inDrain(name) {
+		switch {
+		case own.Err() != nil && ctx.Err() == nil && c.fails():
+			return errors.New("crashed")
+		case own.Err() != nil && ctx.Err() == nil, ctx.Err() != nil && c.inDrain(name):
 			panic("crashed")
 		}
 		return err
 	}
+}
+
+// failWithErrors makes runs that are ended alone return an error, not panic.
+func (c *crasher) failWithErrors() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.errs = true
+}
+
+func (c *crasher) fails() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.errs
 }
 
 // inDrain reports whether the service is one that fails when it is told to stop.
@@ -266,14 +283,15 @@ func TestSixCrashes(t *testing.T) {
 	}
 }
 
-// TestCrashesInDrain: a node that drains ends well although its services fail meanwhile. A request in hand keeps it
-// from its end until all have.
+// TestCrashesInDrain: a node that drains ends well although its services fail meanwhile, while something is being
+// added. They fail with an error: a panic that meets the end of the drain is a fault, see TestPanicInOwnDrain.
 func TestCrashesInDrain(t *testing.T) {
 	noLeaks(t)
 	home, want := t.TempDir(), bytes.Repeat([]byte("kept"), 50_000)
 	c := startCrashing(t, home, nil)
 	root := c.put(t, want)
 	restarted, _ := c.services()
+	c.failWithErrors()
 	body, feed := io.Pipe()
 	var adding sync.WaitGroup
 	adding.Go(func() {
