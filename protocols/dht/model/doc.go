@@ -15,8 +15,8 @@
 //
 // # Guards, and what they are in the code
 //
-//	runs         Service.begin counts a lookup only while Service.running is set, under one hold of Service.mu
-//	line, place  the gate Service.lookups: waiting places, places
+//	runs         admission.begin counts a lookup only while admission.running is set, under one hold of admission.mu
+//	line, place  the gate admission.gate: waiting places, places
 //	alpha        kad.Lookup probes at most α + β peers at a time
 //	in_flight    driver.handleReply drops the reply of a probe that driver.perform has canceled
 //	not_open     Table.open starts a writer only if bucket.queue is nil, under Table.mu

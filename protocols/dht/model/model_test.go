@@ -23,6 +23,6 @@ func TestGuardMarks(t *testing.T) { promela.CheckMarks(t, shapes) }
 
 // TestNames: what the model says it stands for is in the code.
 func TestNames(t *testing.T) {
-	types := []string{"Service", "Table", "bucket", "driver", "rpcClient", "running"}
+	types := []string{"Service", "admission", "Table", "bucket", "driver", "rpcClient", "running"}
 	promela.CheckNames(t, shapes, types, "../*.go", "../routing/*.go")
 }

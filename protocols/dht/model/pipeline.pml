@@ -2,11 +2,11 @@
  * Discovery: CALLERS requests, their lookups, the probes of these, the queue to the one writer of a bucket, and the
  * end of the service. Processes and their Go code:
  *
- *   Caller   Service.begin: Service.running, then a place of Service.lookups; driver.loop; the end that begin returned
+ *   Caller   admission.begin: admission.running, then a place of admission.gate; driver.loop; the end that begin gave
  *   Probe    the goroutine of driver.send: a call, rpcClient.report, then driver.replies
  *   Stray    with STRAY, a call that is reported at any time, also when Run has returned
  *   Writer   Table.write, which Table.open starts, for one bucket
- *   Run      Service.Run from the end of its context: Service.setRunning, the wait for running.lookups, Table.close,
+ *   Run      Service.Run from the end of its context: admission.setRunning, the wait for running.lookups, Table.close,
  *            the wait for Table.writers
  *
  * One atomic block is one hold of a mutex, or one operation of a channel or an atomic. Deadlines, peers that answer or
@@ -23,13 +23,13 @@
 #define PROBES 1
 #endif
 #define ALPHA 1   /* probes of a lookup in flight: α + β */
-#define PLACES 1  /* of Service.lookups */
+#define PLACES 1  /* of admission.gate */
 #define WAITING 1 /* requests that may wait for them */
 #define CAP 1     /* of bucket.queue */
 
-bool up = true;       /* Service.running */
+bool up = true;       /* admission.running */
 byte working;         /* running.lookups: lookups and probes */
-byte inside, waiting; /* Service.lookups */
+byte inside, waiting; /* admission.gate */
 bool table = true;    /* Table.running */
 bool ended;           /* the context of the table */
 bool open;            /* bucket.queue: a writer drains it */
