@@ -7,6 +7,7 @@
 set -euo pipefail
 binary=$(realpath "$1")
 cd "$(dirname "$0")/.."
+project=$PWD
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 platform=$(go env GOOS)/$(go env GOARCH)
@@ -83,6 +84,13 @@ if needs systemd-analyze "the unit"; then
   sed "s,/usr/bin/allium,$work/archive/allium," "$work/archive/allium.service" >"$work/unit/allium.service"
   said=$(systemd-analyze verify --man=no "$work/unit/allium.service" 2>&1) || fail "the unit is wrong: $said"
   ! grep allium.service <<<"$said" || fail "the unit has mistakes"
+  # The drop-in that the documentation shows, all of whose lines have to be understood.
+  mkdir "$work/unit/allium.service.d"
+  sed -n '/^```ini$/,/^```$/{/^```/!p}' "$project/docs/running/install.md" >"$work/unit/allium.service.d/shown.conf"
+  grep -q '^MemoryMax=' "$work/unit/allium.service.d/shown.conf" || fail "install.md shows no drop-in"
+  said=$(systemd-analyze verify --man=no "$work/unit/allium.service" 2>&1) || fail "the drop-in is wrong: $said"
+  ! grep allium.service <<<"$said" || fail "the drop-in has mistakes"
+  rm -r "$work/unit/allium.service.d"
   systemd-analyze security --offline=yes --threshold=20 "$work/unit/allium.service" >"$work/exposure" ||
     fail "the unit is less hardened than it was: $(tail -1 "$work/exposure")"
   tail -1 "$work/exposure"
