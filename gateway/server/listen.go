@@ -112,9 +112,11 @@ func listenTCP(ctx context.Context, addr, key string) (net.Listener, error) {
 			"Stop the program that listens there, or set %s to another port (0 is any free one)", addr, key)
 	case errors.Is(err, syscall.EACCES):
 		return nil, listenError(status.Forbidden, err,
-			"cannot listen on %s: this user may not open the port. Set %s to a port above 1023", addr, key)
+			"cannot listen on %s: this user may not open the port. Set %s to a port above 1023, "+
+				"or give the service the capability CAP_NET_BIND_SERVICE", addr, key)
 	case err != nil:
-		return nil, status.Errorf(status.BadRequest, "cannot listen on %s: %w. Set %s to an address of this machine",
+		return nil, status.Errorf(status.TransportDown,
+			"cannot listen on %s: %w. Set %s to an address of this machine, or start the node when it has this one",
 			addr, err, key)
 	}
 	return l, nil
