@@ -56,8 +56,9 @@ func CheckOwner(dir string) error {
 		if !known || uid == me || name == dir && me != 0 {
 			return nil
 		}
+		name, account := userOf(uid)
 		return status.Errorf(status.Forbidden, "the home directory %s belongs to %s; run the command as that user "+
-			"(sudo -u '#%d' allium …), or name another one with --home", dir, userName(uid), uid)
+			"(sudo -u %s allium --home %s …), or name another one with --home", dir, name, account, dir)
 	}
 	return nil
 }
@@ -84,20 +85,21 @@ func CheckNew(dir string) error {
 			return nil
 		}
 		if uid, known := privatefile.Owner(info); known && uid != 0 {
+			name, account := userOf(uid)
 			return status.Errorf(status.Forbidden,
 				"the directory %s belongs to %s, whose node could not use a home directory "+
-					"that root makes there; run the command as that user (sudo -u '#%d' allium …), or name another "+
-					"place with --home", up, userName(uid), uid)
+					"that root makes there; run the command as that user (sudo -u %s allium --home %s …), or name "+
+					"another place with --home", up, name, account, dir)
 		}
 		return nil
 	}
 }
 
-// userName returns how a user is called in a message.
-func userName(uid int) string {
+// userOf returns how a user is called in a message, and how sudo -u names that user in a shell.
+func userOf(uid int) (name, account string) {
 	id := strconv.Itoa(uid)
 	if u, err := user.LookupId(id); err == nil {
-		return "the user " + u.Username
+		return "the user " + u.Username, u.Username
 	}
-	return "user " + id
+	return "user " + id, "'#" + id + "'"
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"allium/internal/testkit"
@@ -72,6 +73,10 @@ func TestCheckOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("the identity of another", status.Forbidden)
+	// sudo keeps no ALLIUM_HOME, so the command that the message shows names the home.
+	if err, want := CheckOwner(dir), "sudo -u '#12345' allium --home "+dir+" "; !strings.Contains(err.Error(), want) {
+		t.Errorf("%v does not show %q", err, want)
+	}
 	if err := os.Chown(dir, 0, 0); err != nil {
 		t.Fatal(err)
 	}
