@@ -19,12 +19,12 @@ type Batch struct {
 }
 
 // NewBatch returns an empty batch. Its reads see the index without the batch's changes.
-func (x *Index) NewBatch() *Batch { return &Batch{view{x.db}, x.database, x.db.NewBatch()} }
+func (x *Index) NewBatch() *Batch { return &Batch{x.view, x.database, x.db.NewBatch()} }
 
 // NewReadingBatch returns an empty batch whose reads see the batch's own changes.
 func (x *Index) NewReadingBatch() *Batch {
 	b := x.db.NewIndexedBatch()
-	return &Batch{view{b}, x.database, b}
+	return &Batch{view{b, x.filter}, x.database, b}
 }
 
 // Apply writes and closes the batch. With sync, it and everything applied before are
@@ -49,6 +49,7 @@ func (b *Batch) SetEntry(e meta.Entry) error {
 
 // ReplaceEntry enters an object in place of an entry with the same address.
 func (b *Batch) ReplaceEntry(e meta.Entry) error {
+	b.filter.add(e.Root)
 	var key [1 + b3.Size]byte
 	key[0] = keyObject
 	copy(key[1:], e.Root[:])

@@ -53,7 +53,7 @@ func Open(o Options) (*Index, error) {
 		return nil, err
 	}
 	return &Index{
-		database: d, view: view{d.db},
+		database: d, view: view{d.db, newRootFilter(d)},
 		Clean: Cell{d, keyClean}, LogComplete: Cell{d, keyLogComplete},
 		Orphans: Cell{d, keyOrphans}, Scrub: Cell{d, keyScrub},
 		FileRemovals: RootSet{d, keyFileRemoval}, BucketRemovals: RootSet{d, keyBucketRemoval},
@@ -63,6 +63,7 @@ func Open(o Options) (*Index, error) {
 // PutEntry enters an object without sync. It is for a rebuild, which finds objects that the
 // log lacks.
 func (x *Index) PutEntry(e meta.Entry) error {
+	x.filter.add(e.Root)
 	return Cell{x.database, rootKey(keyObject, e.Root)}.Set(appendEntry(nil, e), false)
 }
 

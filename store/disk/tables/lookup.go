@@ -11,7 +11,10 @@ import (
 )
 
 // view reads from the database, or from a batch that sees its own changes.
-type view struct{ reader pebble.Reader }
+type view struct {
+	reader pebble.Reader
+	filter *rootFilter
+}
 
 // get returns the decoded value of a key. ok is false when the key does not exist.
 func get[T any](r pebble.Reader, key []byte, decode func(key, value []byte) (T, error)) (v T, ok bool, err error) {
@@ -29,7 +32,14 @@ func get[T any](r pebble.Reader, key []byte, decode func(key, value []byte) (T, 
 
 // Get returns the entry of root. The result is false when there is no such object.
 func (v view) Get(root b3.Root) (meta.Entry, bool, error) {
-	return get(v.reader, rootKey(keyObject, root), decodeObject)
+	if v.filter.absent(root) {
+		return meta.Entry{}, false, nil
+	}
+	e, ok, err := get(v.reader, rootKey(keyObject, root), decodeObject)
+	if err == nil && !ok {
+		v.filter.readPage()
+	}
+	return e, ok, err
 }
 
 // Pin returns a pin, also a released one, and the segment of its record.
@@ -47,7 +57,8 @@ func (v view) FileRemoval(root b3.Root) (n uint64, ok bool, err error) {
 // an entry is zero when there is no such object.
 func (v view) GetAll(roots []b3.Root) ([]meta.Entry, error) {
 	es := make([]meta.Entry, len(roots))
-	return es, lookUpSorted(v.reader, keyObject, roots, func(i int, p []byte) (err error) {
+	absent := func(i int) bool { return v.filter.absent(roots[i]) }
+	return es, lookUpSorted(v.reader, keyObject, roots, absent, func(i int, p []byte) (err error) {
 		es[i], err = decodeEntry(roots[i], p)
 		return err
 	})
@@ -60,7 +71,8 @@ func (b *Batch) Touch(roots []b3.Root, uses []meta.Second, minAge meta.Second) e
 	if err != nil {
 		return err
 	}
-	err = lookUpSorted(b.reader, keyUse, roots, func(i int, v []byte) error {
+	without := func(i int) bool { return es[i].Root.IsZero() }
+	err = lookUpSorted(b.reader, keyUse, roots, without, func(i int, v []byte) error {
 		used, err := decodeUse(nil, v)
 		es[i].Used = used
 		return err
@@ -73,16 +85,20 @@ func (b *Batch) Touch(roots []b3.Root, uses []meta.Second, minAge meta.Second) e
 	return err
 }
 
-// lookUpSorted calls found with the value of each of roots that has a key of that kind. It
-// seeks in key order with one iterator, so blocks that neighbouring keys share are read
-// once, and the filters skip absent keys.
-func lookUpSorted(r pebble.Reader, kind byte, roots []b3.Root, found func(i int, value []byte) error) error {
-	if len(roots) == 0 {
-		return nil
+// lookUpSorted calls found with the value of each of roots that has a key of that kind and that it does not
+// skip. It seeks in key order with one iterator, so blocks that neighbouring keys share are read
+// once, and the filters of the tables skip absent keys.
+func lookUpSorted(
+	r pebble.Reader, kind byte, roots []b3.Root, skip func(i int) bool, found func(i int, value []byte) error,
+) error {
+	order := make([]int, 0, len(roots))
+	for i := range roots {
+		if !skip(i) {
+			order = append(order, i)
+		}
 	}
-	order := make([]int, len(roots))
-	for i := range order {
-		order[i] = i
+	if len(order) == 0 {
+		return nil
 	}
 	slices.SortFunc(order, func(i, j int) int { return meta.CompareRoots(roots[i], roots[j]) })
 	it, err := r.NewIter(&pebble.IterOptions{
