@@ -61,13 +61,12 @@ type Shares struct {
 func (s Shares) Sum() int64 { return s.Peers + s.Index + s.Hot + s.Objects }
 
 // Divide returns the shares of a process that may use total bytes. The buffers for peers are a
-// quarter, and at least 256 MiB or half of little memory. The index has a 64th from 8 MiB to 256 MiB,
-// and objects have an
-// eighth, at least 1 MiB.
+// quarter, and at least 256 MiB or half of little memory. The index has a 64th from 8 MiB to 64 MiB, as
+// the system keeps its files in RAM too, and objects have an eighth, at least 1 MiB.
 func Divide(total int64) Shares {
 	return Shares{
 		Peers: max(total/4, min(256<<20, total/2)),
-		Index: min(max(total/64, 8<<20), 256<<20),
+		Index: min(max(total/64, 8<<20), 64<<20),
 		Hot:   max(total/8, 1<<20),
 	}
 }

@@ -92,7 +92,7 @@ func TestDivide(t *testing.T) {
 		512 * mib:     {Peers: 256 * mib, Index: 8 * mib, Hot: 64 * mib},
 		1024 * mib:    {Peers: 256 * mib, Index: 16 * mib, Hot: 128 * mib},
 		4096 * mib:    {Peers: 1024 * mib, Index: 64 * mib, Hot: 512 * mib},
-		1 << 20 * mib: {Peers: 1 << 18 * mib, Index: 256 * mib, Hot: 1 << 17 * mib},
+		1 << 20 * mib: {Peers: 1 << 18 * mib, Index: 64 * mib, Hot: 1 << 17 * mib},
 	} {
 		got := Divide(total)
 		if got != want {
