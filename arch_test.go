@@ -184,9 +184,9 @@ var layers = map[string][]string{
 	"store/uses":       {"store/bloom", "store/meta"},
 
 	"resolver": {
-		"gateway/policy", "protocols/address", "protocols/name", "protocols/record", "resolver/names/lookup",
-		"resolver/peerindex", "resolver/providers", "resolver/schedule", "resolver/trace", "resolver/transfer",
-		"resolver/tree",
+		"gateway/policy", "protocols/address", "protocols/dht/namestore", "protocols/name", "protocols/record",
+		"resolver/names/lookup", "resolver/peerindex", "resolver/providers", "resolver/schedule", "resolver/trace",
+		"resolver/transfer", "resolver/tree",
 	},
 	"resolver/model": {},
 	"resolver/names": {
@@ -195,8 +195,8 @@ var layers = map[string][]string{
 	},
 	"resolver/names/dnslink": {"protocols/address", "protocols/name"},
 	"resolver/names/lookup": {
-		"gateway/policy", "protocols/dht/probes", "protocols/name", "protocols/record", "resolver/providers",
-		"resolver/trace",
+		"gateway/policy", "protocols/dht/namestore", "protocols/dht/probes", "protocols/name", "protocols/record",
+		"resolver/providers", "resolver/trace",
 	},
 	"resolver/names/own":     {"protocols/name"},
 	"resolver/names/updates": {"protocols/name"},

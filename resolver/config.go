@@ -143,6 +143,6 @@ func (c Config) trees() tree.Config {
 // names returns the bounds of package names.
 func (c Config) names() lookup.Config {
 	return lookup.Config{
-		Deadline: c.Deadline, NegativeTTL: c.NegativeTTL, CacheBytes: c.NameCacheBytes, Lookups: c.Lookups,
+		Deadline: c.Deadline, NegativeTTL: c.NegativeTTL, Lookups: c.Lookups,
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"allium/gateway/policy"
 	"allium/internal/env"
 	"allium/protocols/b3"
+	"allium/protocols/dht/namestore"
 	"allium/protocols/record"
 	"allium/resolver/names/lookup"
 	"allium/resolver/peerindex"
@@ -73,6 +74,8 @@ type Deps struct {
 	Dialer  providers.Dialer
 	// Names finds the records of names. Nil: names are unsupported.
 	Names lookup.Finder
+	// Seen remembers what was found of names. Nil: the resolver has its own.
+	Seen *namestore.Seen
 	// Index asks the peers of Config.Ask. Nil: they are not asked.
 	Index  peerindex.Index
 	Filter policy.Filter // of names that are resolved and objects that are fetched or read; nil denies nothing

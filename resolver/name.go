@@ -64,15 +64,6 @@ func (r *Resolver) cachedName(
 	return a, ok
 }
 
-// HeldName returns the records of a name that this node remembers, whose TTL or life ended at most
-// maxStale ago, without the records of the names that it leads to. It asks nobody.
-func (r *Resolver) HeldName(n name.Name, maxStale time.Duration) (h lookup.Held, ok bool) {
-	if r.names == nil {
-		return h, false
-	}
-	return r.names.Held(n, maxStale)
-}
-
 // ObserveName takes up a verified record that came by another way than a lookup; see
 // [lookup.Names.Observe].
 func (r *Resolver) ObserveName(rec name.Signed, known bool) (news bool) {

@@ -41,9 +41,6 @@ type Params struct {
 	// evicted.
 	CacheBytes limits.Bytes `fixed:"cache_bytes"`
 
-	// NameCacheBytes bounds the remembered records of names. The least recently used one is dropped.
-	NameCacheBytes int64
-
 	// PositiveTTL is the time for which found providers stay in the cache, ± 10 %, but not after the end of one
 	// of their records.
 	PositiveTTL time.Duration `fixed:"positive_ttl"`
@@ -87,7 +84,6 @@ func defaultParams() Params {
 		TreeLarge:       3,
 		CacheEntries:    100_000,
 		CacheBytes:      48 << 20,
-		NameCacheBytes:  8 << 20,
 		PositiveTTL:     10 * time.Second,
 		NegativeTTL:     2 * time.Second,
 		Lookups:         64,

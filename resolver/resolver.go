@@ -110,7 +110,7 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 		r.filter = policy.AllowAll{}
 	}
 	if d.Names != nil {
-		r.names = lookup.New(cfg.names(), lookup.Deps{Env: d.Env, Finder: d.Names, Filter: r.filter})
+		r.names = lookup.New(cfg.names(), lookup.Deps{Env: d.Env, Finder: d.Names, Seen: d.Seen, Filter: r.filter})
 	}
 	r.trees = tree.New(cfg.trees(), tree.Deps{
 		Env: d.Env, Local: d.Local, Pool: pool, Transfers: r.transfers, Filter: r.filter,

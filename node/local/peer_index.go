@@ -126,10 +126,7 @@ func (x PeerIndex) Name(
 // equivocates.
 func (x PeerIndex) versions(rec name.Signed, maxStale time.Duration) [][]byte {
 	v, _ := name.Versions{}.Add(rec)
-	if held, ok := x.Resolver.HeldName(rec.Name, maxStale); ok {
-		v = v.Merge(held.Versions)
-	}
-	v = v.Merge(x.DHT.HeldName(rec.Name))
+	v = v.Merge(x.DHT.HeldName(rec.Name, maxStale).Versions)
 	var all [][]byte
 	for _, r := range v.Records() {
 		all = append(all, r.Envelope)
@@ -147,9 +144,8 @@ func (x PeerIndex) heldName(n name.Name, maxStale time.Duration) (lookup.Answer,
 		if err := x.Filter.Name(at); err != nil {
 			return a, err
 		}
-		h, _ := x.Resolver.HeldName(at, maxStale)
-		v := h.Versions.Merge(x.DHT.HeldName(at))
-		rec, ok := v.Current()
+		h := x.DHT.HeldName(at, maxStale)
+		rec, ok := h.Versions.Current()
 		if !ok && len(a.Chain) == 0 {
 			return a, index.ErrNone
 		}
@@ -161,10 +157,10 @@ func (x PeerIndex) heldName(n name.Name, maxStale time.Duration) (lookup.Answer,
 		}
 		a.Chain = append(a.Chain, rec)
 		a.Age, a.TTL = max(a.Age, h.Age), min(a.TTL, h.TTL)
-		a.Stale = a.Stale || v.Seq() == h.Versions.Seq() && h.TTL == 0
+		a.Stale = a.Stale || h.Stale
 		next, alias := rec.Value.Alias()
 		switch {
-		case v.Equivocates():
+		case h.Versions.Equivocates():
 			return a, status.Errorf(status.Equivocation, "the owner of the zone of %s signed two values", at)
 		case rec.Value.Kind() == name.Withdrawn:
 			return a, status.Errorf(status.Gone, "%s was withdrawn by the owner of its zone", at)

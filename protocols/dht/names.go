@@ -28,7 +28,7 @@ const (
 	// NamesSpace is the datastore namespace of the name records that this node holds.
 	NamesSpace = "names"
 
-	floorsSpace = "floors" // the highest records of names that this node has verified
+	floorsSpace = "floors" // the highest records of names that this node has seen
 
 	passOnEvery    = time.Second // interval of checks for records to be passed on
 	passOnParallel = 4           // records passed on at a time; more wait for the next check
@@ -75,8 +75,8 @@ type Names struct {
 	near      *neighbours
 
 	names        *namestore.Store
-	floors       *namestore.Floors
-	persistNames [2]*persist.Persister[namestore.Key] // of names and floors
+	seen         *namestore.Seen
+	persistNames [2]*persist.Persister[namestore.Key] // of names and seen
 }
 
 // newNames makes the stores of name records, and what persists them.
@@ -96,9 +96,9 @@ func newNames(s *Service) *Names {
 		table = namestore.NewTable(n.names, s.verify.openName, s.deps.Now)
 	}
 	n.persistNames[0] = persist.New[namestore.Key](table, deps)
-	n.floors = namestore.NewFloors(persisted)
+	n.seen = namestore.NewSeen(persisted)
 	deps.Datastore = s.namespace(floorsSpace)
-	n.persistNames[1] = persist.New[namestore.Key](n.floors, deps)
+	n.persistNames[1] = persist.New[namestore.Key](n.seen, deps)
 	return n
 }
 
@@ -134,7 +134,7 @@ func (s *Names) FindName(
 		r.lookups.Go(func() { s.mend(r.ctx, best, behind) })
 	}
 	end()
-	if err := s.floors.Raise(best); err != nil {
+	if err := s.seen.Raise(best); err != nil {
 		return name.Versions{}, err
 	}
 	return best, f.unless(err)
@@ -221,7 +221,7 @@ func (s *Names) PublishName(ctx context.Context, rec name.Signed) (int, error) {
 		return 0, err
 	}
 	own, _ := name.Versions{}.Add(rec)
-	if err := s.floors.Raise(own); err != nil {
+	if err := s.seen.Raise(own); err != nil {
 		return 0, err
 	}
 	if err := s.names.Put(rec, "", s.deps.Now()); err != nil && !errors.Is(err, namestore.ErrFull) {
@@ -235,7 +235,7 @@ func (s *Names) HeldNames(zone name.Zone) []name.Signed { return s.names.OfZone(
 
 // NameFloor returns the highest sequence number of a name that this node has looked up or published, 0
 // if it knows none.
-func (s *Names) NameFloor(n name.Name) uint64 { return s.floors.Seq(n) }
+func (s *Names) NameFloor(n name.Name) uint64 { return s.seen.Seq(n) }
 
 // sendName sends a record to the peers that are closest to its name.
 func (s *Names) sendName(ctx context.Context, rec name.Signed) (int, error) {
@@ -278,14 +278,31 @@ func (s *Names) passOn(ctx context.Context) {
 	}
 }
 
-// HeldName returns the records of a name that this node holds for others: none, one, or two that
-// equivocate. They are in force.
-func (s *Names) HeldName(n name.Name) (v name.Versions) {
-	for _, rec := range s.names.Get(n.Digest(), s.deps.Now()) {
-		v, _ = v.Add(rec)
-	}
-	return v
+// Held holds what this node knows of a name without asking.
+type Held struct {
+	Versions name.Versions // empty: nothing is known
+	Age      time.Duration // since it was looked up; 0 if it was not, as TTL
+	TTL      time.Duration // for which it need not be looked up
+	Stale    bool          // it was looked up, and TTL has passed
 }
+
+// HeldName returns the records of a name that this node holds for others, which are in force, or remembers of a
+// lookup, if their TTL or life ended at most maxStale ago.
+func (s *Names) HeldName(n name.Name, maxStale time.Duration) (h Held) {
+	now := s.deps.Now()
+	if f, ok := s.seen.Get(n); ok && f.Versions.Seq() > 0 && f.Serves(now, maxStale) {
+		h = Held{Versions: f.Versions, Age: now.Sub(f.At), TTL: max(0, f.Until.Sub(now))}
+		h.Stale = h.TTL == 0
+	}
+	for _, rec := range s.names.Get(n.Digest(), now) {
+		h.Stale = h.Stale && rec.Seq <= h.Versions.Seq()
+		h.Versions, _ = h.Versions.Add(rec)
+	}
+	return h
+}
+
+// Seen returns what this node remembers of the names that it has looked up, published or followed.
+func (s *Names) Seen() *namestore.Seen { return s.seen }
 
 // OpenName verifies the record of a name, which must be in force. It waits as [Service.OpenProvider] does. The
 // error is a *[name.RecordError] if the record is refused.
@@ -301,4 +318,4 @@ func (s *Names) OpenName(ctx context.Context, envelope []byte) (name.Signed, err
 // SawName returns stale if this node has verified a newer record of the name, and equivocation if it
 // has verified another value with the same sequence number. Otherwise no later lookup goes back
 // behind v.
-func (s *Names) SawName(v name.Versions) error { return s.floors.Raise(v) }
+func (s *Names) SawName(v name.Versions) error { return s.seen.Raise(v) }

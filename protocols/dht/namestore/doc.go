@@ -1,4 +1,5 @@
-// Package namestore holds the name records that this node keeps for the DHT (SPEC §6, OAP1 §11).
+// Package namestore holds the records of names that this node knows (SPEC §6, OAP1 §11): a [Store] those that it keeps
+// for others in the DHT, a [Seen] those that it has looked up, published or followed itself.
 //
 // Invariants of a [Store]:
 //
@@ -10,8 +11,14 @@
 //     newest record, to a group that has less. This node's own records are never displaced.
 //   - A record leaves the store when it has expired.
 //
-// [Floors] remembers the highest sequence number of each name that this node itself has looked up or published. So the
-// node never accepts an older record again, even if another node replays it.
+// Invariants of a [Seen]:
+//
+//   - No record is taken up that is older than one that it was shown, also before a restart and by another way: by a
+//     lookup, a publication or gossip. So a record that another node replays is never accepted.
+//   - Found records are at most [MaxFound] bytes, and are forgotten before the sequence number of their name is.
+//
+// What was found neither answers the requests of strangers nor is passed on: a holder in the DHT answers for itself,
+// and not with what it was told.
 //
 // Holders pass a record on until it expires, so that a name stays while its publisher is
 // away. Each holder waits for a random time of one to two Config.PassOn after a record last

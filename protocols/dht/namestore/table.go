@@ -67,8 +67,13 @@ func (t Table) Keys() []Key {
 
 // Values implements [persist.Table].
 func (t Table) Values(keys []Key) (map[Key][]byte, error) {
-	values := make(map[Key][]byte, len(keys))
-	for key, e := range t.stored(keys) {
+	return encode(t.stored(keys))
+}
+
+// encode returns the bytes of stored entries.
+func encode[V stored | floor](entries map[Key]V) (map[Key][]byte, error) {
+	values := make(map[Key][]byte, len(entries))
+	for key, e := range entries {
 		value, err := canonical.Marshal(e)
 		if err != nil {
 			return nil, err

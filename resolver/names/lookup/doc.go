@@ -3,7 +3,8 @@
 // Invariants:
 //
 //   - A record is verified before it comes here. The record of a name with the highest sequence number counts. [Names]
-//     never goes back behind the highest that it remembers, whatever a later lookup returns.
+//     never goes back behind the highest that this node has seen, whatever a later lookup returns or gossip brings:
+//     [namestore.Seen], which is the cache, refuses it.
 //   - Two values that a zone signed with one sequence number are no answer, but the error
 //     equivocation, which shows both.
 //   - A record is remembered for its TTL ± 10 %, and never past its not_after as a fresh one.

@@ -69,7 +69,7 @@ func (n *Names) run(ctx context.Context, f *flight) {
 
 // finish ends a lookup and wakes its users.
 func (n *Names) finish(f *flight, got found, err error) {
-	f.record.End(len(got.v.Records()), err)
+	f.record.End(len(got.Versions.Records()), err)
 	n.mu.Lock()
 	delete(n.active, f.flightKey)
 	n.mu.Unlock()

@@ -75,7 +75,8 @@ func (n *Names) Watched(limit int) (names []Watched, left int) {
 	left = max(0, len(names)-limit)
 	names = names[:len(names)-left]
 	for i := range names {
-		names[i].Versions = n.cache.peek(names[i].Name)
+		f, _ := n.seen.Peek(names[i].Name)
+		names[i].Versions = f.Versions
 	}
 	return names, left
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"allium/gateway/policy"
 	"allium/internal/env"
 	"allium/internal/limits"
+	"allium/protocols/dht/namestore"
 	"allium/protocols/dht/probes"
 	"allium/protocols/name"
 	"allium/protocols/record"
@@ -26,7 +26,6 @@ import (
 type Config struct {
 	Deadline    time.Duration // of Resolve, whatever is stuck
 	NegativeTTL time.Duration // how long it is remembered that a name has no record
-	CacheBytes  int64         // of remembered records; at least 64 KiB
 	Lookups     int64         // running at the same time; 512 more wait
 }
 
@@ -41,12 +40,13 @@ type Finder interface {
 	) (name.Versions, record.Origin, error)
 }
 
-// Deps holds the dependencies of [Names]. Filter may be nil.
+// Deps holds the dependencies of [Names]. Seen and Filter may be nil.
 type Deps struct {
 	env.Env
 
 	Finder Finder
-	Filter policy.Filter // of names that are resolved; nil denies nothing
+	Seen   *namestore.Seen // remembers what was found; nil: one that is not shared
+	Filter policy.Filter   // of names that are resolved; nil denies nothing
 }
 
 // Names finds what names stand for. Its methods are safe for concurrent use.
@@ -56,7 +56,7 @@ type Names struct {
 	filter policy.Filter
 	now    func() time.Time
 	gate   *limits.Gate
-	cache  *cache
+	seen   *namestore.Seen
 	m      *prometheus.CounterVec // result
 	hits   prometheus.Counter     // of m
 
@@ -66,10 +66,6 @@ type Names struct {
 	followers *followers
 }
 
-// ttlSpread is the share by which a record is looked up again before its TTL ends, at most, so that
-// the records of one moment are not all looked up at one moment.
-const ttlSpread = 0.2
-
 // lookupsWaiting bounds the lookups that wait for one of Config.Lookups places.
 const lookupsWaiting = 512
 
@@ -77,8 +73,7 @@ const lookupsWaiting = 512
 func New(cfg Config, d Deps) *Names {
 	d.Env.SetDefaults()
 	n := &Names{
-		find: d.Finder, filter: d.Filter, now: d.Now, active: map[flightKey]*flight{},
-		cache: newCache(cfg.CacheBytes, d.Limits),
+		find: d.Finder, seen: d.Seen, filter: d.Filter, now: d.Now, active: map[flightKey]*flight{},
 		gate: d.Limits.NewGate(limits.Spec{
 			Name: "resolver.name_lookups", Path: "resolver → lookups of names",
 			Policy: "512 wait, the rest are refused with busy",
@@ -94,6 +89,13 @@ func New(cfg Config, d Deps) *Names {
 	if n.filter == nil {
 		n.filter = policy.AllowAll{}
 	}
+	if n.seen == nil {
+		n.seen = namestore.NewSeen(false)
+	}
+	d.Limits.NewUsage(limits.Spec{
+		Name: "resolver.names", Path: "lookups of names → resolver",
+		Policy: "the least recently used record is dropped",
+	}, namestore.MaxFound, n.seen.Bytes)
 	env.MustRegister(d.Metrics, n.m)
 	return n
 }
@@ -141,14 +143,14 @@ func (n *Names) Resolve(
 			tr.Failed(trace.DHT, time.Since(start), err)
 			return a, err
 		}
-		rec, _ := f.v.Current()
+		rec, _ := f.Versions.Current()
 		a.add(rec, f, n.now())
 		if tr != nil {
 			tr.Step(trace.Step{Source: f.source(), Verdict: trace.Hit,
 				Took: time.Since(start), Note: rec.Name.String()})
 		}
-		if f.v.Equivocates() {
-			return a, equivocation(f.v)
+		if f.Versions.Equivocates() {
+			return a, equivocation(f.Versions)
 		}
 		next, ok := rec.Value.Alias()
 		switch {
@@ -174,12 +176,13 @@ func (n *Names) Cached(tasks providers.Tasks, what name.Name, maxStale time.Dura
 	now := n.now()
 	a = Answer{Name: what, Source: providers.SourceCache}
 	for at := what; len(a.Chain) < name.MaxSteps && n.filter.Name(at) == nil; {
-		e, ok := n.cache.get(at)
-		rec, known := e.v.Current()
-		if !ok || !known || !e.serves(now, maxStale) || e.v.Equivocates() || rec.Value.Kind() == name.Withdrawn {
+		f, ok := n.seen.Get(at)
+		rec, known := f.Versions.Current()
+		if !ok || !known || !f.Serves(now, maxStale) || f.Versions.Equivocates() ||
+			rec.Value.Kind() == name.Withdrawn {
 			return Answer{}, false
 		}
-		a.add(rec, found{v: e.v, at: e.at, until: e.until, cached: true}, now)
+		a.add(rec, found{Found: f, from: providers.SourceCache}, now)
 		if at, ok = rec.Value.Alias(); !ok {
 			if a.Value = rec.Value; a.Stale {
 				n.refresh(tasks, a.Chain, now)
@@ -196,7 +199,7 @@ func (n *Names) Cached(tasks providers.Tasks, what name.Name, maxStale time.Dura
 func (n *Names) refresh(tasks providers.Tasks, chain []name.Signed, now time.Time) {
 	n.m.WithLabelValues("stale").Inc()
 	for _, rec := range chain {
-		if e, ok := n.cache.get(rec.Name); ok && !e.serves(now, 0) {
+		if f, ok := n.seen.Get(rec.Name); ok && !f.Serves(now, 0) {
 			n.join(tasks, rec.Name, false, nil)
 		}
 	}
@@ -212,18 +215,18 @@ func equivocation(v name.Versions) error {
 
 // add appends a record to the chain.
 func (a *Answer) add(rec name.Signed, f found, now time.Time) {
-	ttl := max(0, f.until.Sub(now))
+	ttl := max(0, f.Until.Sub(now))
 	if len(a.Chain) == 0 {
 		a.TTL, a.NotAfter = ttl, rec.NotAfter
 	}
 	a.Chain = append(a.Chain, rec)
 	a.TTL = min(a.TTL, ttl)
-	a.Age = max(a.Age, now.Sub(f.at))
+	a.Age = max(a.Age, now.Sub(f.At))
 	a.Stale = a.Stale || ttl == 0
 	if rec.NotAfter.Before(a.NotAfter) {
 		a.NotAfter = rec.NotAfter
 	}
-	if !f.cached {
+	if f.from != providers.SourceCache {
 		a.Source = f.from
 	}
 }
@@ -238,20 +241,17 @@ func (a *Answer) visited(n name.Name) bool {
 	return false
 }
 
-// found holds the records of one name, from the cache or from a lookup.
+// found holds the records of one name, never none.
 type found struct {
-	v      name.Versions // never empty
-	at     time.Time     // when it was looked up
-	until  time.Time     // when it has to be looked up again
-	cached bool
-	from   record.Origin // where it was looked up; dht or peer
+	namestore.Found
+	from record.Origin // where it was looked up, dht or peer; or cache
 }
 
 func (f found) source() trace.Source {
-	if f.cached {
+	switch f.from {
+	case providers.SourceCache:
 		return trace.Cache
-	}
-	if f.from == record.OriginServed {
+	case record.OriginServed:
 		return trace.Index
 	}
 	return trace.DHT
@@ -262,19 +262,20 @@ func (n *Names) one(
 	ctx context.Context, tasks providers.Tasks, what name.Name, opt Options, deadline time.Time, tr *trace.Lookup,
 ) (found, error) {
 	now := n.now()
-	if e, ok := n.cache.get(what); ok && !opt.Fresh {
+	if f, ok := n.seen.Get(what); ok && !opt.Fresh {
+		none := f.Versions.Seq() == 0
 		switch {
-		case now.Before(e.until) && e.v.Seq() == 0:
+		case none && f.Serves(now, 0):
 			n.m.WithLabelValues("negative").Inc()
 			return found{}, absent(what)
-		case e.v.Seq() == 0:
-		case e.serves(now, 0):
+		case none:
+		case f.Serves(now, 0):
 			n.hits.Inc()
-			return found{v: e.v, at: e.at, until: e.until, cached: true}, nil
-		case e.serves(now, opt.MaxStale):
+			return found{f, providers.SourceCache}, nil
+		case f.Serves(now, opt.MaxStale):
 			n.m.WithLabelValues("stale").Inc()
 			n.join(tasks, what, false, nil) // goes on behind the answer
-			return found{v: e.v, at: e.at, until: e.until, cached: true}, nil
+			return found{f, providers.SourceCache}, nil
 		}
 	}
 	ctx, cancel := context.WithDeadlineCause(ctx, deadline,
@@ -292,67 +293,38 @@ func (n *Names) one(
 	return f.found, nil
 }
 
-// Held holds the remembered records of one name.
-type Held struct {
-	Versions name.Versions // never empty
-	Age      time.Duration // since it was looked up
-	TTL      time.Duration // for which it need not be looked up; 0 if that has passed
-}
-
-// Held returns what is remembered of one name, whose TTL or life ended at most maxStale ago. It asks
-// nobody.
-func (n *Names) Held(what name.Name, maxStale time.Duration) (h Held, ok bool) {
-	now := n.now()
-	e, ok := n.cache.get(what)
-	if !ok || e.v.Seq() == 0 || !e.serves(now, maxStale) {
-		return h, false
-	}
-	return Held{Versions: e.v, Age: now.Sub(e.at), TTL: max(0, e.until.Sub(now))}, true
-}
-
 func absent(what name.Name) error {
 	return status.Errorf(status.NotFound, "no record of %s was found", what)
 }
 
 // Observe takes up a verified record that came by another way than a lookup. If known is set, it
 // is taken up only when this node remembers a record of the name, or somebody follows the name.
-// Observe reports whether the record is newer than what was remembered.
+// Observe reports whether the record is newer than what was remembered. A record that is older than one that this node
+// has verified before is not taken up.
 func (n *Names) Observe(rec name.Signed, known bool) (news bool) {
 	now := n.now()
 	if rec.Check(now) != nil {
 		return false
 	}
-	e, ok := n.cache.get(rec.Name)
-	if known && (!ok || e.v.Seq() == 0) && !n.followers.has(rec.Name) {
+	f, _ := n.seen.Get(rec.Name)
+	if known && f.Versions.Seq() == 0 && !n.followers.has(rec.Name) {
 		return false
 	}
-	v, rel := e.v.Add(rec)
+	v, rel := f.Versions.Add(rec)
 	if rel == name.Older {
 		return false
 	}
-	n.remember(rec.Name, v, now)
-	return rel != name.Same
+	_, err := n.remember(rec.Name, v, now)
+	return err == nil && rel != name.Same
 }
 
-// remember puts what was found of a name into the cache, merged with what was known.
-func (n *Names) remember(what name.Name, v name.Versions, now time.Time) found {
-	behind := false
-	e := n.cache.update(what, func(known name.Versions) entry {
-		behind = known.Seq() > v.Seq() && v.Seq() > 0
-		merged := known.Merge(v)
-		until := now.Add(n.cfg.Load().NegativeTTL)
-		if rec, ok := merged.Current(); ok {
-			until = now.Add(rec.TTL - rand.N(time.Duration(ttlSpread*float64(rec.TTL))+1))
-			if until.After(rec.NotAfter) {
-				until = rec.NotAfter
-			}
-		}
-		return entry{merged, now, until}
-	})
-	if behind {
+// remember takes up what was found of a name, merged with what was known.
+func (n *Names) remember(what name.Name, v name.Versions, now time.Time) (namestore.Found, error) {
+	f, err := n.seen.Remember(what, v, now, n.cfg.Load().NegativeTTL)
+	if v.Seq() > 0 && f.Versions.Seq() > v.Seq() {
 		n.m.WithLabelValues("behind").Inc()
 	}
-	return found{v: e.v, at: e.at, until: e.until}
+	return f, err
 }
 
 // search is the one lookup of a name. The error is not remembered, but for not_found.
@@ -365,9 +337,14 @@ func (n *Names) search(ctx context.Context, what name.Name, fresh bool, s *trace
 	steps := &probes.Trace{}
 	v, from, err := n.find.FindName(ctx, what, fresh, steps)
 	s.Walked(providers.WalkOf(steps))
-	if e, ok := n.cache.get(what); ok && e.v.Seq() > 0 && status.Of(err) == status.Stale {
+	if f, _ := n.seen.Get(what); f.Versions.Seq() > 0 && status.Of(err) == status.Stale {
 		v, err = name.Versions{}, nil // the remembered record is newer than those of the holders
 		n.m.WithLabelValues("behind").Inc()
+	}
+	now := n.now()
+	f := found{from: from}
+	if err == nil {
+		f.Found, err = n.remember(what, v, now)
 	}
 	if err != nil {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -377,10 +354,7 @@ func (n *Names) search(ctx context.Context, what name.Name, fresh bool, s *trace
 		n.m.WithLabelValues("failed").Inc()
 		return found{}, err
 	}
-	now := n.now()
-	f := n.remember(what, v, now)
-	f.from = from
-	rec, ok := f.v.Current()
+	rec, ok := f.Versions.Current()
 	switch {
 	case !ok:
 		n.m.WithLabelValues("absent").Inc()

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
-	"pgregory.net/rapid"
 
 	"allium/protocols/dht/probes"
 	"allium/protocols/name"
@@ -136,7 +135,7 @@ func newRig(t *testing.T) *rig {
 	f := &network{took: 100 * time.Millisecond}
 	ctx, cancel := context.WithCancel(t.Context())
 	r := &rig{network: f, tasks: &tasks{ctx: ctx}, Names: New(Config{
-		Deadline: 1200 * time.Millisecond, NegativeTTL: 2 * time.Second, CacheBytes: 1 << 20, Lookups: 2,
+		Deadline: 1200 * time.Millisecond, NegativeTTL: 2 * time.Second, Lookups: 2,
 	}, Deps{Finder: f})}
 	t.Cleanup(func() { cancel(); r.tasks.wg.Wait() })
 	return r
@@ -336,33 +335,8 @@ func TestSingleFlight(t *testing.T) {
 	})
 }
 
-// TestCacheBounds: whatever is put, the cache keeps its bytes and counts them right.
-func TestCacheBounds(t *testing.T) {
-	rec := signed(t, "blog", 1, address)
-	v, _ := name.Versions{}.Add(rec)
-	rapid.Check(t, func(t *rapid.T) {
-		c := newCache(8<<10, nil)
-		for range rapid.IntRange(1, 100).Draw(t, "puts") {
-			e := entry{}
-			if rapid.Bool().Draw(t, "has a record") {
-				e.v = v
-			}
-			n := rec.Name
-			n.Zone[0] = rapid.Byte().Draw(t, "zone")
-			c.update(n, func(name.Versions) entry { return e })
-			var size int64
-			for _, e := range c.lru.Values() {
-				size += e.size()
-			}
-			if size != c.bytes.Load() || size > c.most {
-				t.Fatalf("%d bytes, counted %d", size, c.bytes.Load())
-			}
-		}
-	})
-}
-
 func BenchmarkHit(b *testing.B) {
-	cfg := Config{Deadline: time.Second, NegativeTTL: time.Second, CacheBytes: 1 << 20, Lookups: 1}
+	cfg := Config{Deadline: time.Second, NegativeTTL: time.Second, Lookups: 1}
 	n := New(cfg, Deps{Finder: &network{}})
 	rec := signed(b, "blog", 1, address)
 	n.Observe(rec, false)
@@ -419,6 +393,40 @@ func TestFollow(t *testing.T) {
 		}
 		if !r.Observe(other, true) {
 			t.Error("a followed name was not taken up")
+		}
+	})
+}
+
+// TestReplay: gossip brings an older record of a followed name than the node has verified before. The node
+// remembers only the number of that, as after a restart.
+func TestReplay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		one, two, three := signed(t, "blog", 1, "one"), signed(t, "blog", 2, "two"), signed(t, "blog", 3, "three")
+		v, _ := name.Versions{}.Add(two)
+		release, err := r.Follow(one.Name)
+		if err != nil || r.seen.Raise(v) != nil {
+			t.Fatal(err)
+		}
+		defer release()
+		if r.Observe(one, true) || r.Observe(one, false) {
+			t.Error("an older record is news")
+		}
+		if f, _ := r.Watched(1); f[0].Versions.Seq() != 0 {
+			t.Errorf("%v is followed", f)
+		}
+		if !r.Observe(three, true) || r.seen.Seq(one.Name) != 3 {
+			t.Errorf("a newer record is no news; the highest number is %d", r.seen.Seq(one.Name))
+		}
+		// The holders are behind, and what is remembered is, too.
+		v, _ = name.Versions{}.Add(signed(t, "blog", 4, "four"))
+		if err := r.seen.Raise(v); err != nil {
+			t.Fatal(err)
+		}
+		r.err = status.Errorf(status.Stale, "the holders are behind")
+		time.Sleep(2 * time.Minute)
+		if a, err := r.resolve(t, "blog", Options{}); status.Of(err) != status.Stale {
+			t.Errorf("%q, %v", a.Value, err)
 		}
 	})
 }

@@ -91,7 +91,7 @@ func TestHighestWinsAtOnce(t *testing.T) {
 		all = append(all, signed(t, "blog", seq+1, "value"))
 	}
 	for range rounds {
-		r := New(Config{Deadline: time.Second, CacheBytes: 1 << 20, Lookups: 1}, Deps{Finder: &network{}})
+		r := New(Config{Deadline: time.Second, Lookups: 1}, Deps{Finder: &network{}})
 		begin := make(chan struct{})
 		var wg sync.WaitGroup
 		for _, rec := range all {
@@ -102,8 +102,8 @@ func TestHighestWinsAtOnce(t *testing.T) {
 		}
 		close(begin)
 		wg.Wait()
-		if h, ok := r.Held(all[0].Name, 0); !ok || h.Versions.Seq() != records {
-			t.Fatalf("the name has the number %d, and %d arrived", h.Versions.Seq(), records)
+		if f, ok := r.seen.Get(all[0].Name); !ok || f.Versions.Seq() != records {
+			t.Fatalf("the name has the number %d, and %d arrived", f.Versions.Seq(), records)
 		}
 	}
 }
@@ -144,8 +144,8 @@ func TestAbandonedNames(t *testing.T) {
 		if n := len(r.active); n != 0 {
 			t.Errorf("%d lookups are left", n)
 		}
-		if n := r.cache.lru.Len(); n != 0 {
-			t.Errorf("%d names are remembered of which nothing is known", n)
+		if n := r.seen.Bytes(); n != 0 {
+			t.Errorf("%d bytes are remembered of names of which nothing is known", n)
 		}
 	})
 }

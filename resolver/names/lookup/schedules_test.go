@@ -122,7 +122,7 @@ func askNamesInOrder(t *testing.T, o *testkit.Order, ends map[string]bool, recor
 		gossiped: testing.Short(), // 2,371 states take 20 s under the race detector
 	}
 	r.names = New(Config{
-		Deadline: 1200 * time.Millisecond, NegativeTTL: time.Hour, CacheBytes: 1 << 20, Lookups: 1,
+		Deadline: 1200 * time.Millisecond, NegativeTTL: time.Hour, Lookups: 1,
 	}, Deps{Finder: r.finder})
 	defer r.finish()
 	for {
@@ -167,7 +167,7 @@ func (r *nameRun) offered() (all []string) {
 	if !r.gossiped {
 		all = append(all, "gossip")
 	}
-	if e, ok := r.names.cache.get(r.new.Name); ok && !running && !r.lapsed && e.serves(time.Now(), 0) {
+	if f, ok := r.names.seen.Get(r.new.Name); ok && !running && !r.lapsed && f.Serves(time.Now(), 0) {
 		all = append(all, "lapse")
 	}
 	if r.tasks.ctx.Err() == nil {
@@ -255,7 +255,7 @@ func (r *nameRun) ask(i int) {
 func (r *nameRun) state() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	e, ok := r.names.cache.get(r.new.Name)
+	f, ok := r.names.seen.Get(r.new.Name)
 	var fresh []bool
 	for _, c := range r.finder.running() {
 		fresh = append(fresh, c.fresh)
@@ -264,7 +264,7 @@ func (r *nameRun) state() string {
 	defer r.names.mu.Unlock()
 	_, plain := r.names.active[flightKey{r.new.Name, false}]
 	_, asked := r.names.active[flightKey{r.new.Name, true}]
-	return fmt.Sprint(r.is, fresh, plain, asked, r.tasks.ctx.Err(), ok, e.v.Seq(), ok && e.serves(time.Now(), 0),
+	return fmt.Sprint(r.is, fresh, plain, asked, r.tasks.ctx.Err(), ok, f.Versions.Seq(), ok && f.Serves(time.Now(), 0),
 		r.seen, r.gossiped, r.lapsed)
 }
 
@@ -277,7 +277,7 @@ func (r *nameRun) check() error {
 	active := len(r.names.active)
 	fresh := r.names.active[flightKey{r.new.Name, true}] != nil
 	r.names.mu.Unlock()
-	e, _ := r.names.cache.get(r.new.Name)
+	f, _ := r.names.seen.Get(r.new.Name)
 	switch {
 	case r.wrong != nil:
 		return r.wrong
@@ -289,8 +289,8 @@ func (r *nameRun) check() error {
 		return fmt.Errorf("%d lookups are active, and %d searches run", active, len(running))
 	case r.is[len(r.is)-1] == "waits" && !fresh:
 		return errors.New("a caller with Fresh waits for a lookup without")
-	case e.v.Seq() != r.seen:
-		return fmt.Errorf("the number %d is remembered, and %d was seen", e.v.Seq(), r.seen)
+	case f.Versions.Seq() != r.seen:
+		return fmt.Errorf("the number %d is remembered, and %d was seen", f.Versions.Seq(), r.seen)
 	}
 	return nil
 }

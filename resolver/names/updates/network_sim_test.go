@@ -140,8 +140,8 @@ func (w *network) start(i int) *node {
 		w.t.Fatal(err)
 	}
 	n.names = lookup.New(lookup.Config{
-		Deadline: 1200 * time.Millisecond, NegativeTTL: 2 * time.Second, CacheBytes: 1 << 20, Lookups: 64,
-	}, lookup.Deps{Env: env.Env{Now: time.Now}, Finder: fromDHT{n.dht}})
+		Deadline: 1200 * time.Millisecond, NegativeTTL: 2 * time.Second, Lookups: 64,
+	}, lookup.Deps{Env: env.Env{Now: time.Now}, Finder: fromDHT{n.dht}, Seen: n.dht.Seen()})
 	ctx, cancel := context.WithCancel(w.t.Context())
 	n.ctx = ctx
 	var services sync.WaitGroup
