@@ -10,8 +10,10 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"allium/internal/env"
 	"allium/protocols/delimited"
 	"allium/protocols/dht/messages"
+	"allium/protocols/dht/namestore"
 	"allium/protocols/name"
 	"allium/protocols/status"
 )
@@ -269,4 +271,44 @@ func TestPutNameRefused(t *testing.T) {
 	if v, err := a.FindName(t.Context(), rec.Name, true, nil); err != nil || fmt.Sprint(v.Records()[0].Value) != "one" {
 		t.Errorf("%v, %v", v.Records(), err)
 	}
+}
+
+// TestHeldName: what is known of a name is what the node holds for others and what it has looked up, as stale as the
+// caller takes it. A newer record that is held is not stale.
+func TestHeldName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &Names{
+			deps:  Deps{Env: env.Env{Now: time.Now}},
+			names: namestore.NewStore(namestore.DefaultConfig(), func() bool { return true }),
+			seen:  namestore.NewSeen(false),
+		}
+		id := newIdentity(t)
+		one, two := id.nameRecord(t, "blog", 1, "one"), id.nameRecord(t, "blog", 2, "two")
+		check := func(maxStale time.Duration, seq uint64, lookedUp, stale bool) {
+			t.Helper()
+			h := n.HeldName(one.Name, maxStale)
+			if h.Versions.Seq() != seq || (h.Age > 0) != lookedUp || (h.TTL > 0) != (lookedUp && maxStale == 0) ||
+				h.Stale != stale {
+				t.Errorf("max stale %s: %+v, stale %t", maxStale, h, h.Stale)
+			}
+		}
+		check(0, 0, false, false)
+		v, _ := name.Versions{}.Add(one)
+		for _, found := range []name.Versions{{}, v} {
+			if _, err := n.Seen().Remember(one.Name, found, time.Now(), time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			check(0, found.Seq(), found.Seq() > 0, false)
+		}
+		time.Sleep(name.DefaultTTL)
+		check(0, 0, false, false)
+		check(time.Hour, 1, true, true)
+		for _, rec := range []name.Signed{one, two} {
+			if err := n.names.Put(rec, "", time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			check(time.Hour, rec.Seq, true, rec.Seq == 1)
+		}
+	})
 }
