@@ -10,6 +10,7 @@ import (
 	"allium/node/p2p"
 	"allium/node/supervise"
 	"allium/protocols/b3"
+	"allium/protocols/dht/namestore"
 	"allium/protocols/dht/probes"
 	"allium/protocols/index"
 	"allium/protocols/name"
@@ -91,7 +92,10 @@ func (x startedIndex) index() local.PeerIndex {
 	return local.PeerIndex{Resolver: n.resolver, DHT: n.dht, Filter: n.denylist.At("peers")}
 }
 
-// FindName implements names.Finder.
+// Seen implements resolver.NameFinder.
+func (f dhtFinder) Seen() *namestore.Seen { return f.dht.Seen() }
+
+// FindName implements lookup.Finder.
 func (f dhtFinder) FindName(
 	ctx context.Context, n name.Name, fresh bool, t *probes.Trace,
 ) (name.Versions, record.Origin, error) {

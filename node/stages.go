@@ -197,7 +197,7 @@ func (n *Node) startResolver(ctx context.Context) (err error) {
 	n.resolver, err = resolver.New(n.cfg.Resolver, resolver.Deps{
 		Env:   n.env(),
 		Trace: n.trace, Local: fetchStore{n.store, n.example, n}, Providers: dhtFinder{n.dht}, Names: dhtFinder{n.dht},
-		Seen: n.dht.Seen(), Index: index.NewClient(n.sessions, n.dht),
+		Index: index.NewClient(n.sessions, n.dht),
 		Hints: peerlinks.Providers(n.links, n.hints.Hints), Objects: n.objects,
 		Dialer: addressBook{n.host}, Self: n.host.ID(), Filter: n.denylist.At("resolver"),
 		Has: n.hasObject, About: n.aboutPeer, Joining: n.joining(), Connected: n.connected,

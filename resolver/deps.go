@@ -59,6 +59,12 @@ type (
 	Answer = providers.Answer
 )
 
+// NameFinder finds the records of names. Seen returns what remembers them.
+type NameFinder interface {
+	lookup.Finder
+	Seen() *namestore.Seen
+}
+
 // Deps holds the dependencies of the resolver. Trace, Log, Metrics and Limits may be nil.
 type Deps struct {
 	env.Env
@@ -73,9 +79,7 @@ type Deps struct {
 	Objects providers.Client
 	Dialer  providers.Dialer
 	// Names finds the records of names. Nil: names are unsupported.
-	Names lookup.Finder
-	// Seen remembers what was found of names. Nil: the resolver has its own.
-	Seen *namestore.Seen
+	Names NameFinder
 	// Index asks the peers of Config.Ask. Nil: they are not asked.
 	Index  peerindex.Index
 	Filter policy.Filter // of names that are resolved and objects that are fetched or read; nil denies nothing

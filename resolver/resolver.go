@@ -67,15 +67,16 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 	d.Env.SetDefaults()
 	live := &atomic.Pointer[Config]{}
 	live.Store(&cfg)
+	names := lookup.Finder(d.Names)
 	if peers, _ := cfg.ask(); len(peers) > 0 && d.Index != nil { // Validate reported the error
 		asked := peerindex.New(peerindex.Config{
 			Peers: peers, HedgeAfter: func() time.Duration { return live.Load().HedgeAfter },
 		}, peerindex.Deps{
-			Index: d.Index, Dialer: d.Dialer, Providers: d.Providers, Names: d.Names,
+			Index: d.Index, Dialer: d.Dialer, Providers: d.Providers, Names: names,
 		})
 		d.Providers = asked
-		if d.Names != nil {
-			d.Names = asked
+		if names != nil {
+			names = asked
 		}
 	}
 	if !cfg.AskConnected {
@@ -109,8 +110,10 @@ func New(cfg Config, d Deps) (*Resolver, error) {
 	if r.filter = d.Filter; r.filter == nil {
 		r.filter = policy.AllowAll{}
 	}
-	if d.Names != nil {
-		r.names = lookup.New(cfg.names(), lookup.Deps{Env: d.Env, Finder: d.Names, Seen: d.Seen, Filter: r.filter})
+	if names != nil {
+		r.names = lookup.New(cfg.names(), lookup.Deps{
+			Env: d.Env, Finder: names, Seen: d.Names.Seen(), Filter: r.filter,
+		})
 	}
 	r.trees = tree.New(cfg.trees(), tree.Deps{
 		Env: d.Env, Local: d.Local, Pool: pool, Transfers: r.transfers, Filter: r.filter,

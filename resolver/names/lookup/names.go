@@ -40,12 +40,12 @@ type Finder interface {
 	) (name.Versions, record.Origin, error)
 }
 
-// Deps holds the dependencies of [Names]. Seen and Filter may be nil.
+// Deps holds the dependencies of [Names]. Filter may be nil.
 type Deps struct {
 	env.Env
 
 	Finder Finder
-	Seen   *namestore.Seen // remembers what was found; nil: one that is not shared
+	Seen   *namestore.Seen // remembers what was found
 	Filter policy.Filter   // of names that are resolved; nil denies nothing
 }
 
@@ -88,9 +88,6 @@ func New(cfg Config, d Deps) *Names {
 	n.hits = n.m.WithLabelValues("hit")
 	if n.filter == nil {
 		n.filter = policy.AllowAll{}
-	}
-	if n.seen == nil {
-		n.seen = namestore.NewSeen(false)
 	}
 	d.Limits.NewUsage(limits.Spec{
 		Name: "resolver.names", Path: "lookups of names → resolver",

@@ -13,6 +13,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 
+	"allium/protocols/dht/namestore"
 	"allium/protocols/dht/probes"
 	"allium/protocols/name"
 	"allium/protocols/record"
@@ -136,7 +137,7 @@ func newRig(t *testing.T) *rig {
 	ctx, cancel := context.WithCancel(t.Context())
 	r := &rig{network: f, tasks: &tasks{ctx: ctx}, Names: New(Config{
 		Deadline: 1200 * time.Millisecond, NegativeTTL: 2 * time.Second, Lookups: 2,
-	}, Deps{Finder: f})}
+	}, Deps{Finder: f, Seen: namestore.NewSeen(false)})}
 	t.Cleanup(func() { cancel(); r.tasks.wg.Wait() })
 	return r
 }
@@ -337,7 +338,7 @@ func TestSingleFlight(t *testing.T) {
 
 func BenchmarkHit(b *testing.B) {
 	cfg := Config{Deadline: time.Second, NegativeTTL: time.Second, Lookups: 1}
-	n := New(cfg, Deps{Finder: &network{}})
+	n := New(cfg, Deps{Finder: &network{}, Seen: namestore.NewSeen(false)})
 	rec := signed(b, "blog", 1, address)
 	n.Observe(rec, false)
 	b.ReportAllocs()

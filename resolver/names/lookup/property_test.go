@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"allium/protocols/dht/namestore"
 	"allium/protocols/name"
 	"allium/protocols/status"
 )
@@ -91,7 +92,7 @@ func TestHighestWinsAtOnce(t *testing.T) {
 		all = append(all, signed(t, "blog", seq+1, "value"))
 	}
 	for range rounds {
-		r := New(Config{Deadline: time.Second, Lookups: 1}, Deps{Finder: &network{}})
+		r := New(Config{Deadline: time.Second, Lookups: 1}, Deps{Finder: &network{}, Seen: namestore.NewSeen(false)})
 		begin := make(chan struct{})
 		var wg sync.WaitGroup
 		for _, rec := range all {
@@ -122,7 +123,7 @@ func TestAbandonedNames(t *testing.T) {
 		const lookups, atOnce = 10_000, 500
 		cfg := *r.cfg.Load()
 		cfg.Lookups = atOnce
-		r.Names = New(cfg, Deps{Finder: r.network})
+		r.Names = New(cfg, Deps{Finder: r.network, Seen: namestore.NewSeen(false)})
 		for i := 0; i < lookups; i += atOnce {
 			ctx, cancel := context.WithCancel(t.Context())
 			var callers sync.WaitGroup

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"allium/internal/testkit"
+	"allium/protocols/dht/namestore"
 	"allium/protocols/dht/probes"
 	"allium/protocols/name"
 	"allium/protocols/record"
@@ -123,7 +124,7 @@ func askNamesInOrder(t *testing.T, o *testkit.Order, ends map[string]bool, recor
 	}
 	r.names = New(Config{
 		Deadline: 1200 * time.Millisecond, NegativeTTL: time.Hour, Lookups: 1,
-	}, Deps{Finder: r.finder})
+	}, Deps{Finder: r.finder, Seen: namestore.NewSeen(false)})
 	defer r.finish()
 	for {
 		offered := r.offered()
