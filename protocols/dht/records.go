@@ -193,9 +193,7 @@ func (p *providerStore) TakeChanges() (changed []recordKey, dropped int) {
 func (p *providerStore) MarkChanged(keys ...recordKey) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, key := range keys {
-		p.changes.Add(key)
-	}
+	p.changes.Add(keys...)
 }
 
 // newPersister returns the persister of store's records in d. It must be called before store

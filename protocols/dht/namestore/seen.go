@@ -231,7 +231,5 @@ func (s *Seen) TakeChanges() (changed []Key, dropped int) {
 func (s *Seen) MarkChanged(keys ...Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, key := range keys {
-		s.changes.Add(key)
-	}
+	s.changes.Add(keys...)
 }

@@ -144,7 +144,5 @@ func (t Table) TakeChanges() (changed []Key, dropped int) {
 func (t Table) MarkChanged(keys ...Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, key := range keys {
-		t.changes.Add(key)
-	}
+	t.changes.Add(keys...)
 }

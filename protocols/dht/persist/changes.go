@@ -21,22 +21,24 @@ func NewChangesOf[K comparable](limit int) *Changes[K] {
 	return &Changes[K]{limit: limit, keys: make(map[K]struct{})}
 }
 
-// Add adds the key of a changed record. A full set drops its oldest change: the record stays
+// Add adds the keys of changed records. A full set drops its oldest change: the record stays
 // in RAM, and returns after a restart when its owner publishes it again.
-func (c *Changes[K]) Add(key K) {
+func (c *Changes[K]) Add(keys ...K) {
 	if c == nil {
 		return
 	}
-	if _, ok := c.keys[key]; ok {
-		return
+	for _, key := range keys {
+		if _, ok := c.keys[key]; ok {
+			continue
+		}
+		if len(c.order) == c.limit {
+			delete(c.keys, c.order[0])
+			c.order = c.order[1:]
+			c.dropped++
+		}
+		c.keys[key] = struct{}{}
+		c.order = append(c.order, key)
 	}
-	if len(c.order) == c.limit {
-		delete(c.keys, c.order[0])
-		c.order = c.order[1:]
-		c.dropped++
-	}
-	c.keys[key] = struct{}{}
-	c.order = append(c.order, key)
 }
 
 // Take returns the changes in order, with the number dropped, and empties the set.
