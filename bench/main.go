@@ -54,7 +54,7 @@
 // The figures of a load are worth what the machine had left for it: its table
 // says what other programs took.
 //
-// The program starts itself again for the reference processes; see pipe.go.
+// The program starts itself again for the reference processes; see reference.go.
 package main
 
 import (
@@ -69,27 +69,17 @@ import (
 	"strings"
 	"time"
 
+	"allium/bench/bed"
+	"allium/bench/durability"
+	"allium/bench/lookups"
 	"allium/bench/measure"
+	"allium/bench/resolve"
+	"allium/bench/sessions"
+	"allium/bench/sites"
+	"allium/bench/transfer"
+	"allium/bench/web"
 	"allium/internal/limits"
 )
-
-// settings of one run.
-type settings struct {
-	allium string // the binary under test
-	dir    string // on the disk to measure
-	size   int64
-	files  int
-	rounds int
-	hold   time.Duration // of many sessions, and of an overload
-	env    []string      // of nodes that are started, beside that of this process
-}
-
-// with returns s with variables for the environment of nodes, such as "KEY=value".
-func (s *settings) with(env ...string) *settings {
-	t := *s
-	t.env = append(slices.Clip(t.env), env...)
-	return &t
-}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -105,31 +95,31 @@ func main() {
 }
 
 func benchmark(ctx context.Context) (err error) {
-	s := settings{}
+	s := bed.Settings{}
 	size := limits.Bytes(1 << 30)
-	flag.StringVar(&s.allium, "allium", "../bin/allium", "the binary to measure")
-	flag.StringVar(&s.dir, "dir", "", "directory on the disk to measure (default: the temporary directory)")
+	flag.StringVar(&s.Allium, "allium", "../bin/allium", "the binary to measure")
+	flag.StringVar(&s.Dir, "dir", "", "directory on the disk to measure (default: the temporary directory)")
 	flag.TextVar(&size, "size", size, "size of the large file")
-	flag.IntVar(&s.files, "files", 10_000, "how many files of 4 KiB")
-	flag.IntVar(&s.rounds, "rounds", 5, "rounds of each measurement")
-	flag.DurationVar(&s.hold, "hold", time.Minute, "how long many sessions are held, and an overload lasts")
+	flag.IntVar(&s.Files, "files", 10_000, "how many files of 4 KiB")
+	flag.IntVar(&s.Rounds, "rounds", 5, "rounds of each measurement")
+	flag.DurationVar(&s.Hold, "hold", time.Minute, "how long many sessions are held, and an overload lasts")
 	only := flag.String("only", "", "parts to measure, with commas between: "+partNames()+"; empty for all")
 	flag.Parse()
 	chosen, err := choose(*only)
 	if err != nil {
 		return err
 	}
-	if s.rounds < 1 || s.files < 1 || size < 1 || s.hold < time.Second {
+	if s.Rounds < 1 || s.Files < 1 || size < 1 || s.Hold < time.Second {
 		return errors.New("-rounds, -files and -size must be at least 1, -hold at least 1s")
 	}
-	s.size = int64(size)
-	if s.allium, err = filepath.Abs(s.allium); err != nil {
+	s.Size = int64(size)
+	if s.Allium, err = filepath.Abs(s.Allium); err != nil {
 		return err
 	}
-	if s.dir, err = os.MkdirTemp(s.dir, "allium-bench-"); err != nil {
+	if s.Dir, err = os.MkdirTemp(s.Dir, "allium-bench-"); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(s.dir)) }()
+	defer func() { err = errors.Join(err, os.RemoveAll(s.Dir)) }()
 	ctx, cancel := context.WithCancel(ctx) // ends the nodes that an error leaves behind
 	defer cancel()
 
@@ -148,40 +138,46 @@ func benchmark(ctx context.Context) (err error) {
 	return nil
 }
 
+// measurement measures something and returns the rows of the result.
+type measurement = func(context.Context, *bed.Settings) ([]measure.Row, error)
+
 // part is measurements that are taken together.
 type part struct {
 	name     string
-	measures []func(context.Context, *settings) ([]row, error)
+	measures []measurement
 }
 
 var parts = []part{
-	{"start", []func(context.Context, *settings) ([]row, error){benchStart}},
-	{"large", []func(context.Context, *settings) ([]row, error){benchAdd, benchFetch, benchFetchQUIC}},
+	{"start", []measurement{transfer.Start}},
+	{"large", []measurement{transfer.Add, transfer.Fetch, transfer.FetchQUIC}},
 	// fetch reads what add stored
-	{"get", []func(context.Context, *settings) ([]row, error){benchGet}},
-	{"files", []func(context.Context, *settings) ([]row, error){benchFiles}},
-	{"load", []func(context.Context, *settings) ([]row, error){benchLoad}},
-	{"sources", []func(context.Context, *settings) ([]row, error){benchSources}},
-	{"resume", []func(context.Context, *settings) ([]row, error){benchResume}},
-	{"first", []func(context.Context, *settings) ([]row, error){benchFirstByte}},
-	{"rpc", []func(context.Context, *settings) ([]row, error){benchRPC}},
-	{"sessions", []func(context.Context, *settings) ([]row, error){benchSessions}},
-	{"http", []func(context.Context, *settings) ([]row, error){benchHTTP}},
-	{"packs", []func(context.Context, *settings) ([]row, error){benchPacks, benchPackOfPeer}},
-	{"fill", []func(context.Context, *settings) ([]row, error){benchFill}},
-	{"fair", []func(context.Context, *settings) ([]row, error){benchFair}},
-	{"overload", []func(context.Context, *settings) ([]row, error){benchOverload}},
-	{"ops", []func(context.Context, *settings) ([]row, error){benchOps}},
-	{"share", []func(context.Context, *settings) ([]row, error){benchTicket, benchByTicket, benchIdle}},
-	{"sites", []func(context.Context, *settings) ([]row, error){benchSites}},
-	{"listing", []func(context.Context, *settings) ([]row, error){benchListing, benchUpload}},
-	{"resolve", []func(context.Context, *settings) ([]row, error){
-		benchCachedResolve, benchResolveMemory, benchStuckResolves, benchTracedFetch,
+	{"get", []measurement{transfer.Get}},
+	{"files", []measurement{transfer.Files}},
+	{"load", []measurement{lookups.Load}},
+	{"sources", []measurement{transfer.Sources}},
+	{"resume", []measurement{transfer.Resume}},
+	{"first", []measurement{transfer.FirstByte}},
+	{"rpc", []measurement{sessions.RPC}},
+	{"sessions", []measurement{sessions.Many}},
+	{"http", []measurement{web.HTTP}},
+	{"packs", []measurement{web.Packs, web.PackOfPeer}},
+	{"fill", []measurement{web.Fill}},
+	{"fair", []measurement{sessions.Fair}},
+	{"overload", []measurement{web.Overload}},
+	{"ops", []measurement{web.Ops}},
+	{"share", []measurement{transfer.Ticket, transfer.ByTicket, transfer.Idle}},
+	{"sites", []measurement{func(ctx context.Context, s *bed.Settings) ([]measure.Row, error) {
+		return sites.Measure(ctx, sites.Config{Allium: s.Allium, Dir: s.Dir, Rounds: s.Rounds})
+	}}},
+	{"listing", []measurement{web.Listing, web.Upload}},
+	{"resolve", []measurement{
+		resolve.Cached, resolve.Memory, resolve.Stuck, resolve.Traced,
 	}},
-	{"names", []func(context.Context, *settings) ([]row, error){benchNames}},
-	{"slow", []func(context.Context, *settings) ([]row, error){benchSlow}},
-	{"durability", []func(context.Context, *settings) ([]row, error){
-		benchMembers, benchReplicate, benchEncode, benchDegraded, benchRepair, benchSurvive,
+	{"names", []measurement{resolve.Names}},
+	{"slow", []measurement{web.Slow}},
+	{"durability", []measurement{
+		durability.Members, durability.Replicate, durability.Encode, durability.Degraded,
+		durability.Repair, durability.Survive,
 	}},
 }
 

@@ -18,9 +18,12 @@ type Nodes struct {
 
 // Start starts the node of a home, which it makes if there is none, and returns when the node is ready.
 func (n Nodes) Start(ctx context.Context, home string, seeds ...string) (*Process, error) {
-	args := []string{
-		"--home", home, "--log-level", "error", "run", "--profile", "testnet", "--listen", "/ip4/127.0.0.1/tcp/0",
-	}
+	return n.StartAs(ctx, home, []string{"--profile", "testnet", "--listen", "/ip4/127.0.0.1/tcp/0"}, seeds...)
+}
+
+// StartAs is Start of a node with other flags than those of a testnet.
+func (n Nodes) StartAs(ctx context.Context, home string, flags []string, seeds ...string) (*Process, error) {
+	args := append([]string{"--home", home, "--log-level", "error", "run"}, flags...)
 	for _, seed := range seeds {
 		args = append(args, "--bootstrap", seed)
 	}

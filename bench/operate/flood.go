@@ -6,17 +6,19 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"allium/bench/clients"
 	"allium/bench/measure"
 )
 
 // The clients of a flood. Each has its own loopback address, because a gateway bounds the rate of each address.
 const (
 	floodClients = 32
+	askSize      = 4 << 10 // bytes of the page
+	askWarm      = 3 * time.Second
 	floodTick    = time.Millisecond // interval at which the requests that are due are sent
 	floodBegins  = 5 * time.Second  // until the gateway has found out what it can do
 )
@@ -43,7 +45,7 @@ func newFlood(page string) *flood {
 
 // run asks over n connections: at a rate, or as fast as they are answered if that is 0. An answer is timed from when
 // the request was due.
-func (f *flood) run(ctx context.Context, n int, rate float64, length time.Duration) (all answers) {
+func (f *flood) run(ctx context.Context, n int, rate float64, length time.Duration) (all clients.Answers) {
 	due := make(chan time.Time)
 	begun := time.Now()
 	var mu sync.Mutex
@@ -51,23 +53,23 @@ func (f *flood) run(ctx context.Context, n int, rate float64, length time.Durati
 	for i := range n {
 		asking.Go(func() {
 			c := &floodConn{from: net.IPv4(127, 0, 1, byte(1+i%floodClients)), buffer: make([]byte, 2*askSize)}
-			var mine answers
+			var mine clients.Answers
 			if rate > 0 {
 				for at := range due {
-					n := len(mine.took)
-					mine.count(f.ask(ctx, c, at))
+					n := len(mine.Took)
+					f.count(ctx, c, at, &mine)
 					if at.Sub(begun) > floodBegins {
-						mine.later = append(mine.later, mine.took[n:]...)
+						mine.Later = append(mine.Later, mine.Took[n:]...)
 					}
 				}
 			}
 			for at := begun; rate == 0 && at.Sub(begun) < length && ctx.Err() == nil; at = time.Now() {
-				mine.count(f.ask(ctx, c, at))
+				f.count(ctx, c, at, &mine)
 			}
 			c.drop()
 			mu.Lock()
 			defer mu.Unlock()
-			all.merge(mine)
+			all.Merge(mine)
 		})
 	}
 	f.unsent = 0
@@ -76,8 +78,7 @@ func (f *flood) run(ctx context.Context, n int, rate float64, length time.Durati
 	}
 	close(due)
 	asking.Wait()
-	slices.Sort(all.took)
-	slices.Sort(all.later)
+	all.Sort()
 	return all
 }
 
@@ -112,13 +113,12 @@ func (f *flood) ask(
 
 func (f *flood) once(ctx context.Context, c *floodConn) (a measure.Answer, err error) {
 	if c.Conn == nil {
-		d := net.Dialer{Timeout: askFor, LocalAddr: &net.TCPAddr{IP: c.from}}
-		if c.Conn, err = d.DialContext(ctx, "tcp", f.addr); err != nil {
+		if c.Conn, err = clients.DialFrom(ctx, c.from, f.addr); err != nil {
 			c.Conn = nil
 			return a, err
 		}
 	}
-	if err = c.SetDeadline(time.Now().Add(askFor)); err == nil {
+	if err = c.SetDeadline(time.Now().Add(clients.Within)); err == nil {
 		_, err = c.Write(f.request)
 	}
 	if err == nil {
@@ -137,21 +137,22 @@ func (c *floodConn) drop() {
 	}
 }
 
-// count counts an answer.
-func (a *answers) count(took time.Duration, got measure.Answer, err error) {
+// count asks once and counts the answer.
+func (f *flood) count(ctx context.Context, c *floodConn, due time.Time, a *clients.Answers) {
+	took, got, err := f.ask(ctx, c, due)
 	switch {
 	case err != nil:
-		a.failed++
-		a.why = err
+		a.Failed++
+		a.Why = err
 	case got.Code == http.StatusOK:
-		a.took = append(a.took, took)
+		a.Took = append(a.Took, took)
 	case got.Code == http.StatusTooManyRequests || got.Code == http.StatusServiceUnavailable:
-		a.refused++
+		a.Refused++
 		if !bytes.Contains(got.Head, []byte("\r\nRetry-After: ")) {
-			a.bare++
+			a.Bare++
 		}
 	default:
-		a.failed++
-		a.why = fmt.Errorf("answered %d: %s", got.Code, got.Body)
+		a.Failed++
+		a.Why = fmt.Errorf("answered %d: %s", got.Code, got.Body)
 	}
 }

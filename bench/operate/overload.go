@@ -57,7 +57,7 @@ func (s *settings) overload(ctx context.Context, name, config string) (_ []measu
 		return nil, err
 	}
 	calm := f.run(ctx, capacityConns, 0, around)
-	capacity := float64(len(calm.took)) / around.Seconds()
+	capacity := float64(len(calm.Took)) / around.Seconds()
 
 	w := watchReady(ctx, p.Admin+"/readyz")
 	from, err := measure.Take(p)
@@ -72,8 +72,8 @@ func (s *settings) overload(ctx context.Context, name, config string) (_ []measu
 		return nil, err
 	}
 	noWrites, noReads, ready, gates := w.end(begun, ended)
-	if got.why != nil {
-		fmt.Printf("%s: one of the requests failed: %v\n", name, got.why)
+	if got.Why != nil {
+		fmt.Printf("%s: one of the requests failed: %v\n", name, got.Why)
 	}
 	if gates != "" {
 		fmt.Printf("%s: gates that shut: %s\n", name, gates)
@@ -81,21 +81,21 @@ func (s *settings) overload(ctx context.Context, name, config string) (_ []measu
 	node, others := to.Since(from)
 	_, othersBefore := from.Since(before)
 	seconds := to.At.Sub(from.At).Seconds()
-	goodput := float64(len(got.took)) / s.hold.Seconds()
+	goodput := float64(len(got.Took)) / s.hold.Seconds()
 	return []measure.Row{
 		measure.Single(name+": capacity", "/s", "", capacity),
-		measure.Single(name+": p99 at capacity", "ms", "", calm.p99()),
-		measure.Single(name+": asked", "/s", "", float64(got.all())/s.hold.Seconds()),
+		measure.Single(name+": p99 at capacity", "ms", "", calm.P99()),
+		measure.Single(name+": asked", "/s", "", float64(got.All())/s.hold.Seconds()),
 		measure.Single(name+": due while no connection was free", "/s", "0", float64(f.unsent)/s.hold.Seconds()),
 		measure.Single(name+": accepted", "/s", "", goodput),
 		measure.Single(name+": accepted ÷ capacity", "×", "≥ 0.9", goodput/capacity),
-		measure.Single(name+": p50 of the accepted", "ms", "", measure.Millis(got.took, 50)),
-		measure.Single(name+": p99 of the accepted", "ms", "", got.p99()),
-		measure.Single(name+": p99 ÷ at capacity", "×", "≤ 2", got.p99()/calm.p99()),
-		measure.Single(name+": p99 of the later ÷ at capacity", "×", "≤ 2", measure.Millis(got.later, 99)/calm.p99()),
-		measure.Single(name+": refused", "/s", "", float64(got.refused)/s.hold.Seconds()),
-		measure.Single(name+": of these without Retry-After", "", "0", float64(got.bare)),
-		measure.Single(name+": failed otherwise", "", "0", float64(got.failed)),
+		measure.Single(name+": p50 of the accepted", "ms", "", measure.Millis(got.Took, 50)),
+		measure.Single(name+": p99 of the accepted", "ms", "", got.P99()),
+		measure.Single(name+": p99 ÷ at capacity", "×", "≤ 2", got.P99()/calm.P99()),
+		measure.Single(name+": p99 of the later ÷ at capacity", "×", "≤ 2", measure.Millis(got.Later, 99)/calm.P99()),
+		measure.Single(name+": refused", "/s", "", float64(got.Refused)/s.hold.Seconds()),
+		measure.Single(name+": of these without Retry-After", "", "0", float64(got.Bare)),
+		measure.Single(name+": failed otherwise", "", "0", float64(got.Failed)),
 		measure.Single(name+": not ready for writes after (-1: never)", "s", "≤ 2", noWrites.Seconds()),
 		measure.Single(name+": not ready for reads after (-1: never)", "s", "≤ 2", noReads.Seconds()),
 		measure.Single(name+": ready after the end", "s", "≤ 5", ready.Seconds()),

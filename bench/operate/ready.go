@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"allium/bench/clients"
 	"allium/bench/measure"
 	"allium/gateway/api"
 )
@@ -38,7 +39,7 @@ type readyLook struct {
 func watchReady(ctx context.Context, page string) *readyWatch {
 	ctx, stop := context.WithCancel(ctx)
 	w := &readyWatch{stop: stop}
-	client := &http.Client{Timeout: askFor}
+	client := &http.Client{Timeout: clients.Within}
 	w.asking.Go(func() {
 		defer client.CloseIdleConnections()
 		every(ctx, readyEvery, func() {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"allium/bench/clients"
 	"allium/bench/measure"
 	"allium/gateway/api"
 	"allium/gateway/api/client"
@@ -20,9 +21,10 @@ import (
 
 // The reloads of a gateway under load.
 const (
-	reloadRate  = 400 // requests a second: 80 % of what the gateway lets through
-	reloadEvery = time.Second
-	configFile  = "config.toml" // in a home
+	reloadRate    = 400 // requests a second: 80 % of what the gateway lets through
+	reloadClients = 32  // each on a connection that it keeps
+	reloadEvery   = time.Second
+	configFile    = "config.toml" // in a home
 
 )
 
@@ -44,9 +46,16 @@ func benchHotReload(ctx context.Context, s *settings) (_ []measure.Row, err erro
 	if err != nil {
 		return nil, err
 	}
-	ask := func(length time.Duration) answers { return askPage(ctx, page, reloadRate, length) }
-	ask(askWarm)
-	calm := ask(s.hold / 4)
+	ask := func(length time.Duration) (clients.Answers, error) {
+		return clients.Ask(ctx, page, reloadClients, true, time.Second*reloadClients/reloadRate, length)
+	}
+	if _, err := ask(askWarm); err != nil {
+		return nil, err
+	}
+	calm, err := ask(s.hold / 4)
+	if err != nil {
+		return nil, err
+	}
 	reloads, changed, stop := 0, 0, make(chan struct{})
 	var reloading sync.WaitGroup
 	var failed error
@@ -65,26 +74,30 @@ func benchHotReload(ctx context.Context, s *settings) (_ []measure.Row, err erro
 			}
 		}
 	})
-	got := ask(s.hold / 2)
+	got, err := ask(s.hold / 2)
 	close(stop)
 	reloading.Wait()
-	if failed != nil {
-		return nil, failed
+	if err := errors.Join(err, failed); err != nil {
+		return nil, err
 	}
-	calm.add(ask(s.hold / 4))
-	if got.why != nil {
-		fmt.Printf("reload: one of the requests failed: %v\n", got.why)
+	after, err := ask(s.hold / 4)
+	if err != nil {
+		return nil, err
+	}
+	calm.Add(after)
+	if got.Why != nil {
+		fmt.Printf("reload: one of the requests failed: %v\n", got.Why)
 	}
 	return []measure.Row{
 		measure.Single("reload: hot keys that change", "", "", float64(changed)),
 		measure.Single("reload: of hot numbers and switches", "", "", float64(all)),
 		measure.Single("reload: reloads", "", "", float64(reloads)),
-		measure.Single("reload: requests meanwhile", "", "", float64(got.all())),
-		measure.Single("reload: of these refused", "", "0", float64(got.refused)),
-		measure.Single("reload: of these failed", "", "0", float64(got.failed)),
-		measure.Single("reload: p99 without", "ms", "", calm.p99()),
-		measure.Single("reload: p99 with", "ms", "", got.p99()),
-		measure.Single("reload: p99 with ÷ without", "×", "≤ 1.2", got.p99()/calm.p99()),
+		measure.Single("reload: requests meanwhile", "", "", float64(got.All())),
+		measure.Single("reload: of these refused", "", "0", float64(got.Refused)),
+		measure.Single("reload: of these failed", "", "0", float64(got.Failed)),
+		measure.Single("reload: p99 without", "ms", "", calm.P99()),
+		measure.Single("reload: p99 with", "ms", "", got.P99()),
+		measure.Single("reload: p99 with ÷ without", "×", "≤ 1.2", got.P99()/calm.P99()),
 	}, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"allium/bench/clients"
 	"allium/bench/measure"
 	"allium/gateway/api"
 	"allium/gateway/api/client"
@@ -206,7 +207,7 @@ func (k *rolling) read(ctx context.Context) {
 
 // readPage gets all of a page, or an error.
 func readPage(ctx context.Context, url string) error {
-	ctx, cancel := context.WithTimeout(ctx, askFor)
+	ctx, cancel := context.WithTimeout(ctx, clients.Within)
 	defer cancel()
 	code, _, err := measure.Get(ctx, http.DefaultClient, url)
 	if err == nil && code != http.StatusOK {
