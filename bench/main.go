@@ -31,15 +31,11 @@
 //   - a page of thirty files at its own host in Chromium, from a node that has it and from one that gets it from a
 //     peer, beside Caddy (needs both programs), and what 10,000 domains cost a node;
 //   - the first byte of the page of a directory: sorted, and too long for that;
-//   - what one peer that asks ten times its rate costs 31 honest ones;
 //   - a gateway that clients ask ten times its rate: how fast the answers are that
 //     they get, beside those of a bare handler, what is refused, and memory;
 //   - share and get by a ticket: how long after its start each has its first line or byte,
 //     the rate beside a fetch between nodes that run, TCP beside QUIC, and what an idle
 //     node does;
-//   - a remembered answer of /resolve beside a bare handler that returns the same
-//     bytes, what 100,000 of them take, a node whose lookups are stuck, and what the
-//     records of `allium why` cost a fetch of small files;
 //   - how soon a node knows of a name that another one publishes, and finds one that
 //     it never heard of;
 //   - a gateway, and a bare server, on which five thousand slow clients of a process
@@ -73,7 +69,6 @@ import (
 	"allium/bench/durability"
 	"allium/bench/lookups"
 	"allium/bench/measure"
-	"allium/bench/resolve"
 	"allium/bench/sessions"
 	"allium/bench/sites"
 	"allium/bench/transfer"
@@ -162,7 +157,6 @@ var parts = []part{
 	{"http", []measurement{web.HTTP}},
 	{"packs", []measurement{web.Packs, web.PackOfPeer}},
 	{"fill", []measurement{web.Fill}},
-	{"fair", []measurement{sessions.Fair}},
 	{"overload", []measurement{web.Overload}},
 	{"ops", []measurement{web.Ops}},
 	{"share", []measurement{transfer.Ticket, transfer.ByTicket, transfer.Idle}},
@@ -170,10 +164,7 @@ var parts = []part{
 		return sites.Measure(ctx, sites.Config{Allium: s.Allium, Dir: s.Dir, Rounds: s.Rounds})
 	}}},
 	{"listing", []measurement{web.Listing, web.Upload}},
-	{"resolve", []measurement{
-		resolve.Cached, resolve.Memory, resolve.Stuck, resolve.Traced,
-	}},
-	{"names", []measurement{resolve.Names}},
+	{"names", []measurement{lookups.Names}},
 	{"slow", []measurement{web.Slow}},
 	{"durability", []measurement{
 		durability.Members, durability.Replicate, durability.Encode, durability.Degraded,

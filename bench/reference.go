@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"allium/bench/bed"
-	"allium/bench/resolve"
 	"allium/bench/sessions"
 	"allium/bench/transfer"
 	"allium/bench/web"
@@ -28,44 +27,28 @@ func reference(ctx context.Context, args []string) error {
 		return transfer.PullRaw(ctx, args[1])
 	case len(args) == 1 && args[0] == "reference-http":
 		return bed.ServeBare(ctx, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	case len(args) == 2 && args[0] == "reference-http":
+		return serve(ctx, args[1], web.Files)
 	case len(args) == 2 && args[0] == "reference-page":
-		size, err := strconv.Atoi(args[1])
-		if err != nil {
-			return err
-		}
-		return bed.ServeBare(ctx, bed.SamePage(size))
-	case len(args) == 1 && args[0] == "reference-silent":
-		return resolve.ServeSilence(ctx)
-	case len(args) == 2 && args[0] == "reference-answer":
-		h, err := bed.SameAnswer(args[1])
-		if err != nil {
-			return err
-		}
-		return bed.ServeBare(ctx, h)
+		return serve(ctx, args[1], func(size string) (http.Handler, error) {
+			n, err := strconv.Atoi(size)
+			return bed.SamePage(n), err
+		})
 	case len(args) == 2 && args[0] == "reference-tile":
-		h, err := web.Replay(ctx, args[1])
-		if err != nil {
-			return err
-		}
-		return bed.ServeBare(ctx, h)
+		return serve(ctx, args[1], func(url string) (http.Handler, error) { return web.Replay(ctx, url) })
+	case len(args) == 2 && args[0] == "reference-sessions":
+		return sessions.Serve(ctx, args[1])
 	case len(args) == 4 && args[0] == "slow-clients":
 		return web.HoldSlowly(ctx, args[1], args[2], args[3])
-	case len(args) == 2 && args[0] == "reference-http":
-		h, err := web.Files(args[1])
-		if err != nil {
-			return err
-		}
-		return bed.ServeBare(ctx, h)
-	case len(args) == 4 && args[0] == "reference-sessions":
-		rate, err := strconv.ParseInt(args[2], 10, 64)
-		if err != nil {
-			return err
-		}
-		work, err := strconv.Atoi(args[3])
-		if err != nil {
-			return err
-		}
-		return sessions.Serve(ctx, args[1], rate, work)
 	}
 	return errNotReference
+}
+
+// serve serves the handler that the argument of a reference program makes.
+func serve(ctx context.Context, arg string, handler func(arg string) (http.Handler, error)) error {
+	h, err := handler(arg)
+	if err != nil {
+		return err
+	}
+	return bed.ServeBare(ctx, h)
 }

@@ -1,5 +1,3 @@
-//go:build !untraced
-
 package node
 
 import (

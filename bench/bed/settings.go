@@ -42,6 +42,3 @@ func MS(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // MB returns a number of bytes in millions.
 func MB(bytes int64) float64 { return float64(bytes) / 1e6 }
-
-// Micros returns d in microseconds.
-func Micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }

@@ -62,18 +62,6 @@ func SamePage(size int) http.Handler {
 	})
 }
 
-// SameAnswer is a handler that answers everything with the JSON of a file.
-func SameAnswer(file string) (http.Handler, error) {
-	body, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(body) // the client went away
-	}), nil
-}
-
 // ServeBare serves h over HTTP and does nothing else.
 func ServeBare(ctx context.Context, h http.Handler) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)

@@ -15,7 +15,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
-	"github.com/zeebo/blake3"
 
 	"allium/bench/bed"
 	"allium/protocols/oap"
@@ -29,13 +28,15 @@ const echoProtocol = protocol.ID("/bench/echo")
 // smallRequest is a request of the size that discovery asks with.
 var smallRequest = []byte(`{"op":"resolve","key":"b3:` + strings.Repeat("0", 64) + `","max_stale_ms":0}`)
 
+// freeRate is the number of requests per second that the server takes of one peer: no limit.
+const freeRate = 1 << 20
+
 // frameSize is the size in bytes of smallRequest on the wire.
 var frameSize = len(smallRequest) + oap.HeaderSize
 
 // Serve is the reference server of sessions: a node's host and session
-// service with a handler that answers with the request after it has hashed so
-// many KiB, and the raw echo.
-func Serve(ctx context.Context, listen string, rate int64, work int) error {
+// service with a handler that answers with the request, and the raw echo.
+func Serve(ctx context.Context, listen string) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
 	defer stop()
 	h, _, err := bed.BuildHost(ctx, []string{listen})
@@ -44,14 +45,12 @@ func Serve(ctx context.Context, listen string, rate int64, work int) error {
 	}
 	defer h.Close()
 	cfg := session.DefaultConfig()
-	cfg.ControlRate = rate
+	cfg.ControlRate = freeRate
 	s, err := session.New(cfg, session.Deps{Host: h, UserAgent: "bench"})
 	if err != nil {
 		return err
 	}
-	load := make([]byte, work<<10)
 	s.Handle(oap.ProtoIndex, func(_ context.Context, _ peer.ID, r *session.Request) session.Response {
-		blake3.Sum256(load)
 		return session.Response{Payload: r.Payload}
 	})
 	h.SetStreamHandler(echoProtocol, func(s network.Stream) {

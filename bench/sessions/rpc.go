@@ -19,7 +19,6 @@ const (
 	rpcCalls   = 4000 // of a round, one after the other
 	rpcCallers = 64   // at once
 	rpcFor     = 2 * time.Second
-	rpcFree    = 1 << 20 // requests per second that a server takes of one peer: no limit
 )
 
 // RPC measures small requests over one session.
@@ -32,15 +31,10 @@ func RPC(ctx context.Context, s *bed.Settings) ([]measure.Row, error) {
 	return append(over, quic...), err
 }
 
-// startSessions starts the reference server of sessions.
-func startSessions(ctx context.Context, listen string, rate int64, work int) (*measure.Process, error) {
-	return bed.Reference(ctx, "sessions", listen, strconv.FormatInt(rate, 10), strconv.Itoa(work))
-}
-
 // rpcOver asks a server in another process, in turn over a session and over a raw stream, and then from many goroutines
 // at once.
 func rpcOver(ctx context.Context, s *bed.Settings, name, listen string) ([]measure.Row, error) {
-	server, err := startSessions(ctx, listen, rpcFree, 0)
+	server, err := bed.Reference(ctx, "sessions", listen)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package resolve
+package lookups
 
 import (
 	"context"
@@ -150,17 +150,18 @@ func (w *namesWorld) round(ctx context.Context, n int) (r namesRound, err error)
 	case err := <-reading:
 		return r, err
 	}
+	client := &http.Client{Timeout: clients.Within, Transport: &http.Transport{DisableKeepAlives: true}}
 	for _, key := range keys {
 		if err := w.publish(ctx, key, told, &r); err != nil {
 			return r, err
 		}
 		at := time.Now()
-		a, err := clients.AskOnce(ctx, stranger, "/resolve/"+key)
+		code, body, err := measure.Get(ctx, client, stranger.Gate+"/resolve/"+key)
 		if err != nil {
 			return r, err
 		}
-		if a.Code != http.StatusOK || !strings.Contains(string(a.Body), `"value":"text of `) {
-			return r, fmt.Errorf("the stranger's answer about %s: %d %s", key, a.Code, a.Body)
+		if code != http.StatusOK || !strings.Contains(string(body), `"value":"text of `) {
+			return r, fmt.Errorf("the stranger's answer about %s: %d %s", key, code, body)
 		}
 		r.cold = append(r.cold, time.Since(at))
 	}
