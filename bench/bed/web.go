@@ -27,16 +27,6 @@ func Unlimited(home string) error {
 	return os.WriteFile(filepath.Join(home, "config.toml"), []byte(config), 0o600)
 }
 
-// FreeAddr returns an address on loopback at which nobody listens.
-func FreeAddr(ctx context.Context) (string, error) {
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
-}
-
 // PageSize is the size in bytes of the page of the bare handler, and of the object it is compared with.
 const PageSize = 4 << 10
 

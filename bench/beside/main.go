@@ -30,6 +30,8 @@ import (
 	"sync"
 	"time"
 
+	"allium/bench/bed"
+	"allium/bench/measure"
 	"allium/gateway/api"
 	"allium/gateway/api/client"
 )
@@ -115,32 +117,19 @@ func (b *bench) start(ctx context.Context) (end func(), err error) {
 	if err := b.call(ctx, "config", "set", "store.scrub_rate", "1GiB"); err != nil {
 		return nil, err
 	}
-	node := b.command(ctx, "run", "--gateway", "127.0.0.1:0", "--admin", "127.0.0.1:0")
-	out, err := node.StdoutPipe()
+	home := filepath.Join(b.dir, "home")
+	node, err := measure.Nodes{Allium: b.allium}.StartAs(ctx, home, bed.AsUsual)
 	if err != nil {
 		return nil, err
 	}
-	if err := node.Start(); err != nil {
-		return nil, err
-	}
-	end = func() {
-		_ = node.Process.Signal(os.Interrupt)
-		_, _ = io.Copy(io.Discard, out)
-		_ = node.Wait()
-	}
-	gateway := ""
-	for lines := bufio.NewScanner(out); lines.Scan() && lines.Text() != "ready"; {
-		if _, url, ok := strings.Cut(lines.Text(), "gateway on "); ok {
-			gateway = strings.Fields(url)[0]
-		}
-	}
+	end = func() { _ = node.End() }
 	for i := range 64 {
 		key, err := b.add(ctx, fmt.Sprint("small", i), 4<<10)
 		if err != nil {
 			end()
 			return nil, err
 		}
-		b.urls = append(b.urls, gateway+"/o/"+key)
+		b.urls = append(b.urls, node.Gate+"/o/"+key)
 	}
 	if _, err := b.add(ctx, "large", b.size); err != nil {
 		end()

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -54,6 +55,32 @@ func Start(ctx context.Context, env []string, name string, args ...string) (*Pro
 		}
 	}
 	return nil, fmt.Errorf("%s %v ended before it was ready: %w", name, args, cmd.Wait())
+}
+
+// FreeAddr returns an address on loopback at which nobody listens.
+func FreeAddr(ctx context.Context) (string, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// Serve starts a program that does not say when it is ready, and returns when it accepts connections at addr.
+func Serve(ctx context.Context, addr, program string, args ...string) (*Process, error) {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	p := &Process{Cmd: cmd, Gate: "http://" + addr}
+	for range 100 {
+		if c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", addr); err == nil {
+			return p, c.Close()
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return nil, fmt.Errorf("%s does not listen on %s: %w", program, addr, p.End())
 }
 
 // Stop ends the process and returns its peak memory in bytes.

@@ -14,30 +14,15 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
+	"allium/bench/bed"
 	"allium/bench/measure"
 )
 
-// settings of one run.
-type settings struct {
-	allium string // the binary under test
-	dir    string
-	hold   time.Duration
-	env    []string // of nodes that are started, beside that of this process
-}
-
-// with returns s with variables for the environment of nodes, such as "KEY=value".
-func (s *settings) with(env ...string) *settings {
-	t := *s
-	t.env = append(slices.Clip(t.env), env...)
-	return &t
-}
-
 // parts are the measurements by name.
-var parts = map[string]func(context.Context, *settings) ([]measure.Row, error){
+var parts = map[string]func(context.Context, *bed.Settings) ([]measure.Row, error){
 	"overload": benchOverload, "reload": benchHotReload, "rolling": benchRolling, "soak": benchSoak,
 }
 
@@ -51,22 +36,22 @@ func main() {
 }
 
 func operate(ctx context.Context) (err error) {
-	s := settings{}
-	flag.StringVar(&s.allium, "allium", "../bin/allium", "the binary to measure")
-	flag.StringVar(&s.dir, "dir", "", "directory for the nodes (default: the temporary directory)")
-	flag.DurationVar(&s.hold, "hold", time.Minute, "how long a load lasts, and a soak")
+	s := bed.Settings{}
+	flag.StringVar(&s.Allium, "allium", "../bin/allium", "the binary to measure")
+	flag.StringVar(&s.Dir, "dir", "", "directory for the nodes (default: the temporary directory)")
+	flag.DurationVar(&s.Hold, "hold", time.Minute, "how long a load lasts, and a soak")
 	only := flag.String("only", "reload,rolling,overload", "parts to measure, with commas between; also soak")
 	flag.Parse()
-	if s.hold < time.Second {
+	if s.Hold < time.Second {
 		return errors.New("-hold must be at least 1s")
 	}
-	if s.allium, err = filepath.Abs(s.allium); err != nil {
+	if s.Allium, err = filepath.Abs(s.Allium); err != nil {
 		return err
 	}
-	if s.dir, err = os.MkdirTemp(s.dir, "allium-operate-"); err != nil {
+	if s.Dir, err = os.MkdirTemp(s.Dir, "allium-operate-"); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(s.dir)) }()
+	defer func() { err = errors.Join(err, os.RemoveAll(s.Dir)) }()
 	ctx, cancel := context.WithCancel(ctx) // ends the nodes that an error leaves behind
 	defer cancel()
 	fmt.Printf(measure.Format, "what", "median", "min – max", "target")

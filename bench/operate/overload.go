@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"allium/bench/bed"
 	"allium/bench/measure"
 )
 
@@ -23,11 +24,11 @@ const (
 // benchOverload asks a gateway three times as much as it can answer, as it is set by default and without gateway.rate.
 // The capacity is what 32 connections of as many clients are answered that ask again at once. Then many more clients
 // ask at a fixed rate, whatever they are answered.
-func benchOverload(ctx context.Context, s *settings) (rows []measure.Row, err error) {
+func benchOverload(ctx context.Context, s *bed.Settings) (rows []measure.Row, err error) {
 	for _, c := range []struct{ name, config string }{
 		{"overload", ""}, {"overload without a rate", "gateway.rate = 0.0\n"},
 	} {
-		got, err := s.overload(ctx, c.name, c.config)
+		got, err := overload(ctx, s, c.name, c.config)
 		if err != nil {
 			return nil, err
 		}
@@ -36,22 +37,22 @@ func benchOverload(ctx context.Context, s *settings) (rows []measure.Row, err er
 	return rows, nil
 }
 
-func (s *settings) overload(ctx context.Context, name, config string) (_ []measure.Row, err error) {
+func overload(ctx context.Context, s *bed.Settings, name, config string) (_ []measure.Row, err error) {
 	home := strings.ReplaceAll(name, " ", "-")
-	if err := os.MkdirAll(filepath.Join(s.dir, home), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(s.Dir, home), 0o700); err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(filepath.Join(s.dir, home, configFile), []byte(config), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(s.Dir, home, configFile), []byte(config), 0o600); err != nil {
 		return nil, err
 	}
-	p, page, err := s.startGateway(ctx, home)
+	p, page, err := startGateway(ctx, s, home)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, p.End()) }()
 	f := newFlood(page)
 	f.run(ctx, capacityConns, 0, askWarm)
-	around := max(s.hold/4, time.Second)
+	around := max(s.Hold/4, time.Second)
 	before, err := measure.Take(p)
 	if err != nil {
 		return nil, err
@@ -65,7 +66,7 @@ func (s *settings) overload(ctx context.Context, name, config string) (_ []measu
 		return nil, err
 	}
 	begun := time.Now()
-	got := f.run(ctx, overloadConns, overloadTimes*capacity, s.hold)
+	got := f.run(ctx, overloadConns, overloadTimes*capacity, s.Hold)
 	ended := time.Now()
 	to, err := measure.Take(p)
 	if err != nil {
@@ -81,19 +82,19 @@ func (s *settings) overload(ctx context.Context, name, config string) (_ []measu
 	node, others := to.Since(from)
 	_, othersBefore := from.Since(before)
 	seconds := to.At.Sub(from.At).Seconds()
-	goodput := float64(len(got.Took)) / s.hold.Seconds()
+	goodput := float64(len(got.Took)) / s.Hold.Seconds()
 	return []measure.Row{
 		measure.Single(name+": capacity", "/s", "", capacity),
 		measure.Single(name+": p99 at capacity", "ms", "", calm.P99()),
-		measure.Single(name+": asked", "/s", "", float64(got.All())/s.hold.Seconds()),
-		measure.Single(name+": due while no connection was free", "/s", "0", float64(f.unsent)/s.hold.Seconds()),
+		measure.Single(name+": asked", "/s", "", float64(got.All())/s.Hold.Seconds()),
+		measure.Single(name+": due while no connection was free", "/s", "0", float64(f.unsent)/s.Hold.Seconds()),
 		measure.Single(name+": accepted", "/s", "", goodput),
 		measure.Single(name+": accepted ÷ capacity", "×", "≥ 0.9", goodput/capacity),
 		measure.Single(name+": p50 of the accepted", "ms", "", measure.Millis(got.Took, 50)),
 		measure.Single(name+": p99 of the accepted", "ms", "", got.P99()),
 		measure.Single(name+": p99 ÷ at capacity", "×", "≤ 2", got.P99()/calm.P99()),
 		measure.Single(name+": p99 of the later ÷ at capacity", "×", "≤ 2", measure.Millis(got.Later, 99)/calm.P99()),
-		measure.Single(name+": refused", "/s", "", float64(got.Refused)/s.hold.Seconds()),
+		measure.Single(name+": refused", "/s", "", float64(got.Refused)/s.Hold.Seconds()),
 		measure.Single(name+": of these without Retry-After", "", "0", float64(got.Bare)),
 		measure.Single(name+": failed otherwise", "", "0", float64(got.Failed)),
 		measure.Single(name+": not ready for writes after (-1: never)", "s", "≤ 2", noWrites.Seconds()),

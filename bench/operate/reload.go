@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"allium/bench/bed"
 	"allium/bench/clients"
 	"allium/bench/measure"
 	"allium/gateway/api"
@@ -30,13 +31,13 @@ const (
 
 // benchHotReload asks a gateway at a steady rate, while every hot key that is a number or a switch changes once a
 // second, and before and after without that.
-func benchHotReload(ctx context.Context, s *settings) (_ []measure.Row, err error) {
-	p, page, err := s.startGateway(ctx, "operate")
+func benchHotReload(ctx context.Context, s *bed.Settings) (_ []measure.Row, err error) {
+	p, page, err := startGateway(ctx, s, "operate")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, p.End()) }()
-	home := filepath.Join(s.dir, "operate")
+	home := filepath.Join(s.Dir, "operate")
 	node, err := measure.Client(home)
 	if err != nil {
 		return nil, err
@@ -52,7 +53,7 @@ func benchHotReload(ctx context.Context, s *settings) (_ []measure.Row, err erro
 	if _, err := ask(askWarm); err != nil {
 		return nil, err
 	}
-	calm, err := ask(s.hold / 4)
+	calm, err := ask(s.Hold / 4)
 	if err != nil {
 		return nil, err
 	}
@@ -74,13 +75,13 @@ func benchHotReload(ctx context.Context, s *settings) (_ []measure.Row, err erro
 			}
 		}
 	})
-	got, err := ask(s.hold / 2)
+	got, err := ask(s.Hold / 2)
 	close(stop)
 	reloading.Wait()
 	if err := errors.Join(err, failed); err != nil {
 		return nil, err
 	}
-	after, err := ask(s.hold / 4)
+	after, err := ask(s.Hold / 4)
 	if err != nil {
 		return nil, err
 	}

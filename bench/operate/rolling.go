@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"allium/bench/bed"
 	"allium/bench/clients"
 	"allium/bench/measure"
 	"allium/gateway/api"
@@ -29,7 +30,7 @@ const (
 
 // rolling is the nodes, and what was stored.
 type rolling struct {
-	s    *settings
+	s    *bed.Settings
 	apis [rollNodes]*client.Client
 
 	mu                   sync.Mutex
@@ -49,7 +50,7 @@ type rolled struct {
 
 // benchRolling restarts five nodes, one after the other, while files are added and read. Each file is on two nodes. Who
 // reads tries once more, on another node.
-func benchRolling(ctx context.Context, s *settings) (_ []measure.Row, err error) {
+func benchRolling(ctx context.Context, s *bed.Settings) (_ []measure.Row, err error) {
 	k := &rolling{s: s}
 	for i := range rollNodes {
 		if err := k.start(ctx, i); err != nil {
@@ -115,7 +116,7 @@ func every(ctx context.Context, d time.Duration, f func()) {
 	}
 }
 
-func (k *rolling) home(i int) string { return filepath.Join(k.s.dir, fmt.Sprintf("roll%d", i)) }
+func (k *rolling) home(i int) string { return filepath.Join(k.s.Dir, fmt.Sprintf("roll%d", i)) }
 
 // start starts a node beside those that run.
 func (k *rolling) start(ctx context.Context, i int) error {
@@ -125,7 +126,7 @@ func (k *rolling) start(ctx context.Context, i int) error {
 			seeds = append(seeds, p.Addr)
 		}
 	}
-	p, err := k.s.startNode(ctx, k.home(i), seeds...)
+	p, err := k.s.StartNode(ctx, k.home(i), seeds...)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"allium/bench/bed"
 	"allium/bench/measure"
 	"allium/gateway/api"
 	"allium/gateway/api/client"
@@ -39,7 +40,7 @@ const (
 
 // soak is the work so far.
 type soak struct {
-	s     *settings
+	s     *bed.Settings
 	nodes []*measure.Process
 	apis  []*client.Client
 	files []b3.Root // newest last
@@ -59,11 +60,11 @@ type soakPin struct {
 	root b3.Root
 }
 
-// benchSoak works on three nodes for s.hold and says whether what they hold
+// benchSoak works on three nodes for s.Hold and says whether what they hold
 // grows: of each, what it was half-way and at the end, and by how much it grows in ten minutes.
-func benchSoak(ctx context.Context, s *settings) (rows []measure.Row, err error) {
-	k := &soak{s: s.with("ALLIUM_STORE__MAX_BYTES=" + soakStore), ended: map[string]int{}}
-	if k.neighbour, err = k.s.startNode(ctx, k.home("neighbour")); err != nil {
+func benchSoak(ctx context.Context, s *bed.Settings) (rows []measure.Row, err error) {
+	k := &soak{s: s.With("ALLIUM_STORE__MAX_BYTES=" + soakStore), ended: map[string]int{}}
+	if k.neighbour, err = k.s.StartNode(ctx, k.home("neighbour")); err != nil {
 		return nil, err
 	}
 	for i := range soakNodes {
@@ -106,7 +107,7 @@ func benchSoak(ctx context.Context, s *settings) (rows []measure.Row, err error)
 	return rows, nil
 }
 
-func (k *soak) home(name string) string { return filepath.Join(k.s.dir, name) }
+func (k *soak) home(name string) string { return filepath.Join(k.s.Dir, name) }
 
 // start starts a node in a home of that name.
 func (k *soak) start(ctx context.Context, name string, seeds ...string) (*measure.Process, *client.Client, error) {
@@ -115,7 +116,7 @@ func (k *soak) start(ctx context.Context, name string, seeds ...string) (*measur
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err := k.s.startNode(ctx, home, seeds...)
+	p, err := k.s.StartNode(ctx, home, seeds...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -133,10 +134,10 @@ func (k *soak) work(ctx context.Context) ([][]sample, error) {
 	fmt.Printf("soak: the capacity is %.1f operations a second; %.0f %% of that follow\n", rate, 100*soakShare)
 	samples := make([][]sample, soakNodes)
 	every := time.Duration(float64(time.Second) / (soakShare * rate))
-	tick, look := time.NewTicker(every), time.NewTicker(min(time.Minute, k.s.hold/60))
-	guest, reload := time.NewTicker(min(soakGuest, k.s.hold/8)), time.NewTicker(min(soakReload, k.s.hold/6))
-	restart := time.NewTicker(min(soakRestart, k.s.hold/4))
-	begun, end := time.Now(), time.After(k.s.hold-k.warmed)
+	tick, look := time.NewTicker(every), time.NewTicker(min(time.Minute, k.s.Hold/60))
+	guest, reload := time.NewTicker(min(soakGuest, k.s.Hold/8)), time.NewTicker(min(soakReload, k.s.Hold/6))
+	restart := time.NewTicker(min(soakRestart, k.s.Hold/4))
+	begun, end := time.Now(), time.After(k.s.Hold-k.warmed)
 	for _, t := range []*time.Ticker{tick, look, guest, reload, restart} {
 		defer t.Stop()
 	}
@@ -320,7 +321,7 @@ func (k *soak) visit(ctx context.Context, n int) error {
 	if len(k.trees) == 0 {
 		return nil
 	}
-	home := filepath.Join(k.s.dir, "guest")
+	home := filepath.Join(k.s.Dir, "guest")
 	if err := os.RemoveAll(home); err != nil {
 		return err
 	}

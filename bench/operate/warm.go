@@ -42,7 +42,7 @@ func (k *soak) fill(ctx context.Context, until time.Time) error {
 // operations per second and their number.
 func (k *soak) warm(ctx context.Context) (rate float64, n int, err error) {
 	first := time.Now()
-	until := first.Add(k.s.hold / soakWarmest)
+	until := first.Add(k.s.Hold / soakWarmest)
 	if err := k.fill(ctx, until); err != nil {
 		return 0, 0, err
 	}
@@ -54,7 +54,7 @@ func (k *soak) warm(ctx context.Context) (rate float64, n int, err error) {
 			if lacks, err = k.lacking(ctx); err != nil {
 				return 0, n, err
 			}
-			if len(lacks) == 0 && time.Since(first) > k.s.hold/soakWarm || looked.After(until) {
+			if len(lacks) == 0 && time.Since(first) > k.s.Hold/soakWarm || looked.After(until) {
 				break
 			}
 		}

@@ -2,11 +2,11 @@ package sites
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"os/exec"
 	"strings"
-	"time"
+
+	"allium/bench/measure"
 )
 
 // caddyServer is a Caddy that serves a directory.
@@ -21,30 +21,15 @@ func startCaddy(ctx context.Context, program, dir string) (*caddyServer, error) 
 	if err != nil {
 		return nil, err
 	}
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	addr, err := measure.FreeAddr(ctx)
 	if err != nil {
 		return nil, err
 	}
-	addr := l.Addr().String()
-	if err := l.Close(); err != nil {
+	p, err := measure.Serve(ctx, addr, program, "file-server", "--listen", addr, "--root", dir)
+	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	cmd := exec.CommandContext(ctx, program, "file-server", "--listen", addr, "--root", dir)
-	if err := cmd.Start(); err != nil {
-		cancel()
-		return nil, err
-	}
-	stop := func() { cancel(); _ = cmd.Wait() } // it says that it was killed
-	for range 100 {
-		c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", addr)
-		if err == nil {
-			_, port, _ := net.SplitHostPort(addr)
-			return &caddyServer{"http://page.localhost:" + port + "/", strings.TrimSpace(string(version)), stop},
-				c.Close()
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	stop()
-	return nil, fmt.Errorf("%s does not listen on %s", program, addr)
+	_, port, _ := net.SplitHostPort(addr)
+	stop := func() { _ = p.End() } // it may say that it was ended
+	return &caddyServer{"http://page.localhost:" + port + "/", strings.TrimSpace(string(version)), stop}, nil
 }

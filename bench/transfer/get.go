@@ -3,11 +3,9 @@ package transfer
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -234,7 +232,7 @@ func serveTLS(ctx context.Context, s *bed.Settings) (url string, stop func(), er
 	if err != nil {
 		return "", nil, err
 	}
-	at, err := bed.FreeAddr(ctx)
+	at, err := measure.FreeAddr(ctx)
 	if err != nil {
 		return "", nil, err
 	}
@@ -247,25 +245,11 @@ ssl_certificate %s/cert.pem; ssl_certificate_key %s/key.pem; } }
 	if err := os.WriteFile(dir+"/nginx.conf", []byte(conf), 0o600); err != nil {
 		return "", nil, err
 	}
-	cmd := exec.CommandContext(ctx, "nginx", "-p", dir, "-c", dir+"/nginx.conf")
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
+	p, err := measure.Serve(ctx, at, "nginx", "-p", dir, "-c", dir+"/nginx.conf")
+	if err != nil {
 		return "", nil, err
 	}
-	stop = func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait()
-	}
-	for range 100 {
-		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", at)
-		if err == nil {
-			_ = c.Close()
-			return "https://" + at + "/" + filepath.Base(s.Large()), stop, nil
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	stop()
-	return "", nil, fmt.Errorf("nginx does not listen on %s", at)
+	return "https://" + at + "/" + filepath.Base(s.Large()), func() { _ = p.End() }, nil
 }
 
 // asRoot returns the directive with which nginx stays root, if this is root.

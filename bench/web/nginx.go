@@ -3,13 +3,10 @@ package web
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"time"
 
-	"allium/bench/bed"
 	"allium/bench/measure"
 )
 
@@ -23,7 +20,7 @@ func nginxPath() (string, error) {
 
 // startNginx serves dir with one worker for each of wrk's threads.
 func startNginx(ctx context.Context, binary, dir, tmp string) (*measure.Process, error) {
-	addr, err := bed.FreeAddr(ctx)
+	addr, err := measure.FreeAddr(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -50,19 +47,5 @@ http {
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, binary, "-p", tmp, "-c", conf)
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	p := &measure.Process{Cmd: cmd, Gate: "http://" + addr}
-	for range 100 {
-		d := net.Dialer{Timeout: time.Second}
-		if c, err := d.DialContext(ctx, "tcp", addr); err == nil {
-			return p, c.Close()
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	_, err = p.Stop()
-	return nil, fmt.Errorf("nginx does not listen on %s: %w", addr, err)
+	return measure.Serve(ctx, addr, binary, "-p", tmp, "-c", conf)
 }

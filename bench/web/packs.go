@@ -17,7 +17,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"allium/bench/bed"
 	"allium/bench/measure"
@@ -280,7 +279,7 @@ func startGoPMTiles(ctx context.Context, dir string) (*measure.Process, error) {
 		fmt.Println("tiles beside go-pmtiles: not measured, as they need it (make bin/tools/go-pmtiles)")
 		return nil, nil
 	}
-	addr, err := bed.FreeAddr(ctx)
+	addr, err := measure.FreeAddr(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -288,17 +287,5 @@ func startGoPMTiles(ctx context.Context, dir string) (*measure.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, binary, "serve", dir, "--port", port, "--interface", "127.0.0.1")
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	p := &measure.Process{Cmd: cmd, Gate: "http://127.0.0.1:" + port}
-	for range 100 {
-		if a, err := http.Get(p.Gate + "/file/0/0/0.png"); err == nil { //nolint:noctx // it ends at once
-			return p, a.Body.Close()
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	_, err = p.Stop()
-	return nil, fmt.Errorf("go-pmtiles does not answer: %w", err)
+	return measure.Serve(ctx, addr, binary, "serve", dir, "--port", port, "--interface", "127.0.0.1")
 }
