@@ -66,12 +66,12 @@ import (
 	"time"
 
 	"allium/bench/bed"
-	"allium/bench/durability"
+	"allium/bench/bulk"
 	"allium/bench/lookups"
 	"allium/bench/measure"
+	"allium/bench/redundancy"
 	"allium/bench/sessions"
 	"allium/bench/sites"
-	"allium/bench/transfer"
 	"allium/bench/web"
 	"allium/internal/limits"
 )
@@ -143,15 +143,15 @@ type part struct {
 }
 
 var parts = []part{
-	{"start", []measurement{transfer.Start}},
-	{"large", []measurement{transfer.Add, transfer.Fetch, transfer.FetchQUIC}},
+	{"start", []measurement{bulk.Start}},
+	{"large", []measurement{bulk.Add, bulk.Fetch, bulk.FetchQUIC}},
 	// fetch reads what add stored
-	{"get", []measurement{transfer.Get}},
-	{"files", []measurement{transfer.Files}},
+	{"get", []measurement{bulk.Get}},
+	{"files", []measurement{bulk.Files}},
 	{"load", []measurement{lookups.Load}},
-	{"sources", []measurement{transfer.Sources}},
-	{"resume", []measurement{transfer.Resume}},
-	{"first", []measurement{transfer.FirstByte}},
+	{"sources", []measurement{bulk.Sources}},
+	{"resume", []measurement{bulk.Resume}},
+	{"first", []measurement{bulk.FirstByte}},
 	{"rpc", []measurement{sessions.RPC}},
 	{"sessions", []measurement{sessions.Many}},
 	{"http", []measurement{web.HTTP}},
@@ -159,7 +159,7 @@ var parts = []part{
 	{"fill", []measurement{web.Fill}},
 	{"overload", []measurement{web.Overload}},
 	{"ops", []measurement{web.Ops}},
-	{"share", []measurement{transfer.Ticket, transfer.ByTicket, transfer.Idle}},
+	{"share", []measurement{bulk.Ticket, bulk.ByTicket, bulk.Idle}},
 	{"sites", []measurement{func(ctx context.Context, s *bed.Settings) ([]measure.Row, error) {
 		return sites.Measure(ctx, sites.Config{Allium: s.Allium, Dir: s.Dir, Rounds: s.Rounds})
 	}}},
@@ -167,8 +167,8 @@ var parts = []part{
 	{"names", []measurement{lookups.Names}},
 	{"slow", []measurement{web.Slow}},
 	{"durability", []measurement{
-		durability.Members, durability.Replicate, durability.Encode, durability.Degraded,
-		durability.Repair, durability.Survive,
+		redundancy.Members, redundancy.Replicate, redundancy.Encode, redundancy.Degraded,
+		redundancy.Repair, redundancy.Survive,
 	}},
 }
 

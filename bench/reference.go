@@ -7,8 +7,8 @@ import (
 	"strconv"
 
 	"allium/bench/bed"
+	"allium/bench/bulk"
 	"allium/bench/sessions"
-	"allium/bench/transfer"
 	"allium/bench/web"
 )
 
@@ -18,13 +18,13 @@ var errNotReference = errors.New("not a reference program")
 func reference(ctx context.Context, args []string) error {
 	switch {
 	case len(args) == 3 && args[0] == "reference-copy":
-		return transfer.Copy(args[1], args[2])
+		return bulk.Copy(args[1], args[2])
 	case len(args) == 3 && args[0] == "reference-serve":
-		return transfer.Serve(ctx, args[1], args[2])
+		return bulk.Serve(ctx, args[1], args[2])
 	case len(args) == 3 && args[0] == "reference-pull":
-		return transfer.Pull(ctx, args[1], args[2])
+		return bulk.Pull(ctx, args[1], args[2])
 	case len(args) == 2 && args[0] == "reference-raw":
-		return transfer.PullRaw(ctx, args[1])
+		return bulk.PullRaw(ctx, args[1])
 	case len(args) == 1 && args[0] == "reference-http":
 		return bed.ServeBare(ctx, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	case len(args) == 2 && args[0] == "reference-http":

@@ -1,5 +1,5 @@
-// Package transfer measures adds, fetches and shares of files between whole nodes.
-package transfer
+// Package bulk measures adds, fetches and shares of files between whole nodes.
+package bulk
 
 import (
 	"context"

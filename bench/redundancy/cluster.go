@@ -1,5 +1,5 @@
-// Package durability measures clusters: copies, shards, repairs and lost nodes.
-package durability
+// Package redundancy measures clusters: copies, shards, repairs and lost nodes.
+package redundancy
 
 import (
 	"context"
