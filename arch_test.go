@@ -161,7 +161,7 @@ var layers = map[string][]string{
 		"store/disk/damage", "store/disk/fsys", "store/disk/segment/codec", "store/disk/tables", "store/meta",
 	},
 	"store/disk/segment/codec": {"store/disk/tables", "store/meta"},
-	"store/disk/tables":        {"store/meta"},
+	"store/disk/tables":        {"store/bloom", "store/meta"},
 	"store/gc": {
 		"protocols/manifest", "store/admission", "store/bloom", "store/disk/damage", "store/lease", "store/meta",
 		"store/ram/arena",
