@@ -40,8 +40,7 @@ type Backend struct {
 	disk *reserve // also knows whether the store is read-only
 	log  *slog.Logger
 
-	objectBytes *limits.Budget // small objects that wait for a commit
-	changeBytes *limits.Budget // other changes that wait for a commit
+	bytes bytesInRAM
 
 	count meta.Totals
 	cloud *cloud.Cloud // nil without a bucket
@@ -92,16 +91,7 @@ func New(o Options) *Backend {
 	withBallast := fsys.NewBallast(o.FS, o.Dir, ballastSize(int64(o.ReserveBytes)))
 	d := &Backend{
 		cfg: o, raw: o.FS, fs: fsys.NewSparing(withBallast), log: o.Log, opened: make(chan struct{}),
-		objectBytes: o.Limits.NewBudget(limits.Spec{
-			Name:   "store.commit",
-			Path:   "puts → the segment writer (bytes)",
-			Policy: "wait for the running commit",
-		}, int64(o.CommitBytes)),
-		changeBytes: o.Limits.NewBudget(limits.Spec{
-			Name:   "store.changes",
-			Path:   "removals, pins, large objects → the segment writer (bytes)",
-			Policy: "wait for the running commit",
-		}, int64(o.CommitBytes)),
+		bytes: newBytesInRAM(o),
 	}
 	if o.Recovered == nil {
 		d.cfg.Recovered = new(atomic.Int64)
@@ -122,6 +112,35 @@ func New(o Options) *Backend {
 		})
 	}
 	return d
+}
+
+// bytesInRAM bounds and counts bytes of a backend in RAM.
+type bytesInRAM struct {
+	objects *limits.Budget // small objects that wait for a commit
+	changes *limits.Budget // other changes that wait for a commit
+	filter  *atomic.Int64  // the filter of the roots in the index
+}
+
+func newBytesInRAM(o Options) bytesInRAM {
+	b := bytesInRAM{
+		objects: o.Limits.NewBudget(limits.Spec{
+			Name:   "store.commit",
+			Path:   "puts → the segment writer (bytes)",
+			Policy: "wait for the running commit",
+		}, int64(o.CommitBytes)),
+		changes: o.Limits.NewBudget(limits.Spec{
+			Name:   "store.changes",
+			Path:   "removals, pins, large objects → the segment writer (bytes)",
+			Policy: "wait for the running commit",
+		}, int64(o.CommitBytes)),
+		filter: new(atomic.Int64),
+	}
+	o.Limits.NewUsage(limits.Spec{
+		Name:   "store.index_filter",
+		Path:   "look-ups → the filter of the index (bytes)",
+		Policy: "the index is asked itself",
+	}, tables.MaxFilterBytes, b.filter.Load)
+	return b
 }
 
 // ReadOnly reports whether the store is read-only because its disk takes no writes.

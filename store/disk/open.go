@@ -114,7 +114,7 @@ func (d *Backend) indexIn(dir string, fresh bool) (*tables.Index, error) {
 	return tables.Open(tables.Options{
 		FS: d.fs, Dir: dir, Cache: d.cfg.IndexCache, Files: d.cfg.IndexFiles, Fresh: fresh, NoCompactions: d.ReadOnly(),
 		Log:        d.log,
-		CheckSpace: d.disk.indexSpace,
+		CheckSpace: d.disk.indexSpace, FilterBytes: d.bytes.filter,
 	})
 }
 
@@ -221,8 +221,8 @@ func (d *Backend) recover(ctx context.Context, isNew bool) error {
 func (d *Backend) newParts() {
 	o := segment.Options{
 		FS: d.fs, Dir: d.cfg.Dir, Log: d.log, Clock: d.cfg.Clock, Index: d.index, Totals: &d.count, Damage: d.damage,
-		CheckSpace: d.disk.space, Quarantine: d.quarantine.Put, ObjectBudget: d.objectBytes,
-		ChangeBudget: d.changeBytes,
+		CheckSpace: d.disk.space, Quarantine: d.quarantine.Put, ObjectBudget: d.bytes.objects,
+		ChangeBudget: d.bytes.changes,
 		MaxBatch:     int(d.cfg.CommitBytes / 2),
 		SegmentBytes: int64(d.cfg.SegmentBytes), OpenFiles: d.cfg.SegmentFiles,
 		MaxZeroAhead: int64(d.cfg.ZeroAheadBytes),

@@ -21,6 +21,7 @@ import (
 // index was opened; with more the filter tells nothing any more.
 type rootFilter struct {
 	db      *database
+	bytes   *atomic.Int64                  // of the layers
 	layers  atomic.Pointer[[]*filterLayer] // at least one; the last one takes new roots
 	full    atomic.Bool                    // the last layer is full, and there is no larger one
 	allRead atomic.Bool                    // every older entry is in the filter
@@ -41,8 +42,16 @@ const (
 	filterPage = 256     // entries that one look-up reads
 )
 
-func newRootFilter(db *database) *rootFilter {
-	f := &rootFilter{db: db}
+// MaxFilterBytes bounds the filter of the roots in an index: five layers of 10 bits for each root.
+const MaxFilterBytes = (1<<16 + 1<<18 + 1<<20 + 1<<22 + 1<<24) * 10 / 8
+
+// newRootFilter returns the filter of an index that was just opened. bytes, which may be nil, is set to its size.
+func newRootFilter(db *database, bytes *atomic.Int64) *rootFilter {
+	if bytes == nil {
+		bytes = new(atomic.Int64)
+	}
+	bytes.Store(0)
+	f := &rootFilter{db: db, bytes: bytes}
 	f.addLayer(firstLayer)
 	return f
 }
@@ -56,6 +65,7 @@ func (f *rootFilter) addLayer(most int64) {
 	}
 	layers = append(layers, l)
 	f.layers.Store(&layers)
+	f.bytes.Add(l.Bytes())
 }
 
 // add adds root.

@@ -10,7 +10,7 @@ import (
 
 // reopened gives x the filter of an index that was just opened.
 func reopened(x *Index) *Index {
-	x.filter = newRootFilter(x.database)
+	x.filter = newRootFilter(x.database, nil)
 	return x
 }
 
@@ -107,6 +107,9 @@ func TestFilterGrows(t *testing.T) {
 	}
 	if n := len(*f.layers.Load()); n != 2 {
 		t.Errorf("%d layers, want 2", n)
+	}
+	if got, want := f.bytes.Load(), int64(5*firstLayer*10/8); got != want {
+		t.Errorf("%d bytes, want %d", got, want)
 	}
 	for i := range last {
 		if f.absent(rootOf(i)) {

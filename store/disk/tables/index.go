@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -37,6 +38,9 @@ type Options struct {
 	Fresh bool  // create a new index if there is none
 	Log   *slog.Logger
 
+	// FilterBytes is set to the bytes of the filter of roots, at most MaxFilterBytes; it may be nil.
+	FilterBytes *atomic.Int64
+
 	// NoCompactions turns off background work, for a store that must not write.
 	NoCompactions bool
 
@@ -53,7 +57,7 @@ func Open(o Options) (*Index, error) {
 		return nil, err
 	}
 	return &Index{
-		database: d, view: view{d.db, newRootFilter(d)},
+		database: d, view: view{d.db, newRootFilter(d, o.FilterBytes)},
 		Clean: Cell{d, keyClean}, LogComplete: Cell{d, keyLogComplete},
 		Orphans: Cell{d, keyOrphans}, Scrub: Cell{d, keyScrub},
 		FileRemovals: RootSet{d, keyFileRemoval}, BucketRemovals: RootSet{d, keyBucketRemoval},
