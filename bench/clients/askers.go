@@ -123,7 +123,7 @@ func (a *Asker) close() {
 	}
 }
 
-// DialFrom connects over TCP from one of this machine's addresses, within askFor.
+// DialFrom connects over TCP from one of this machine's addresses, within [Within].
 func DialFrom(ctx context.Context, from net.IP, addr string) (net.Conn, error) {
 	d := net.Dialer{Timeout: Within}
 	if from != nil {

@@ -273,8 +273,8 @@ func TestPutNameRefused(t *testing.T) {
 	}
 }
 
-// TestHeldName: what is known of a name is what the node holds for others and what it has looked up, as stale as the
-// caller takes it. A newer record that is held is not stale.
+// TestHeldName: HeldName returns the records that the node holds for others, and those that it has looked up unless
+// they are staler than the caller allows. A newer record that is held is not stale.
 func TestHeldName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &Names{

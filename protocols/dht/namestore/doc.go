@@ -17,8 +17,8 @@
 //     lookup, a publication or gossip. So a record that another node replays is never accepted.
 //   - Found records are at most [MaxFound] bytes, and are forgotten before the sequence number of their name is.
 //
-// What was found neither answers the requests of strangers nor is passed on: a holder in the DHT answers for itself,
-// and not with what it was told.
+// A holder answers lookups of the DHT from its Store alone, and passes on the records of its Store alone. So it tells
+// nobody there what it has looked up itself.
 //
 // Holders pass a record on until it expires, so that a name stays while its publisher is
 // away. Each holder waits for a random time of one to two Config.PassOn after a record last

@@ -98,9 +98,9 @@ func (s *Seen) Peek(n name.Name) (f Found, ok bool) {
 	return s.found.Peek(n)
 }
 
-// Remember merges v, what was found of a name at now, with what was found before, and returns the result. That there
-// is no record is remembered for absent, a record for 80 to 100 % of its TTL, and never past its end. The error is that
-// of [Seen.Raise], and then nothing has changed.
+// Remember merges v, the records of a name that were found at now, with those that were found before, and returns the
+// result. It keeps a record for 80 to 100 % of its TTL, and never past its end; the absence of records it keeps for
+// absent. The error is that of [Seen.Raise], and then nothing has changed.
 func (s *Seen) Remember(n name.Name, v name.Versions, now time.Time, absent time.Duration) (Found, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

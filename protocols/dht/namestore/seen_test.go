@@ -19,7 +19,7 @@ func versions(records ...name.Signed) (v name.Versions) {
 	return v
 }
 
-// TestFloors: what was verified once is the least that is taken, also after a restart.
+// TestFloors: a record that is older than a verified one is refused, also after a restart.
 func TestFloors(t *testing.T) {
 	one, two := sign(t, 1, "blog", 1, "one"), sign(t, 1, "blog", 2, "two")
 	other := sign(t, 1, "blog", 2, "other")
@@ -86,7 +86,7 @@ func TestFloorsForget(t *testing.T) {
 }
 
 // TestFound: a record is remembered for 80 to 100 % of its TTL and not past its end, its absence for the time that the
-// caller says. No record is taken that is older than one that was seen, also after what was found was forgotten.
+// caller says. A record older than one that was seen is refused, also when the newer one was forgotten.
 func TestFound(t *testing.T) {
 	one, two := sign(t, 1, "blog", 1, "one"), sign(t, 1, "blog", 2, "two")
 	other := sign(t, 1, "blog", 2, "other")
@@ -133,7 +133,7 @@ func TestFound(t *testing.T) {
 	if f, _ := s.Get(one.Name); !f.Versions.Equivocates() {
 		t.Error("two values with one number do not equivocate")
 	}
-	// A lookup elsewhere has raised the floor: what was found is older, and is not made fresh again.
+	// A lookup elsewhere has raised the floor, so the record that was found is not made fresh again.
 	if err := s.Raise(versions(sign(t, 1, "blog", 3, "three"))); err != nil {
 		t.Error(err)
 	}

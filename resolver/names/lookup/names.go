@@ -315,7 +315,7 @@ func (n *Names) Observe(rec name.Signed, known bool) (news bool) {
 	return err == nil && rel != name.Same
 }
 
-// remember takes up what was found of a name, merged with what was known.
+// remember adds records that were found to those that are known of a name, and counts if they are older.
 func (n *Names) remember(what name.Name, v name.Versions, now time.Time) (namestore.Found, error) {
 	f, err := n.seen.Remember(what, v, now, n.cfg.Load().NegativeTTL)
 	if v.Seq() > 0 && f.Versions.Seq() > v.Seq() {

@@ -419,7 +419,7 @@ func TestReplay(t *testing.T) {
 		if !r.Observe(three, true) || r.seen.Seq(one.Name) != 3 {
 			t.Errorf("a newer record is no news; the highest number is %d", r.seen.Seq(one.Name))
 		}
-		// The holders are behind, and what is remembered is, too.
+		// Both the holders and this node remember an older record than the floor.
 		v, _ = name.Versions{}.Add(signed(t, "blog", 4, "four"))
 		if err := r.seen.Raise(v); err != nil {
 			t.Fatal(err)

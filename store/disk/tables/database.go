@@ -39,12 +39,13 @@ func openDatabase(o Options) (d *database, err error) {
 			d, err = nil, fmt.Errorf("open the index: %v: %w", r, pebble.ErrCorruption)
 		}
 	}()
-	blocks := pebble.NewCache(o.Cache + 2*int64(writeBuffer(o.Cache))) // Pebble allocates write buffers from the cache
-	defer blocks.Unref()                                               // the database holds its own reference
+	buffer := writeBuffer(o.Cache)
+	blocks := pebble.NewCache(o.Cache + 2*int64(buffer)) // Pebble allocates write buffers from the cache
+	defer blocks.Unref()                                 // the database holds its own reference
 	opts := &pebble.Options{
 		FS: o.FS, Cache: blocks, ErrorIfNotExists: !o.Fresh,
 		FormatMajorVersion: pebble.FormatValueSeparation, // a part of our format: see FORMAT.md
-		MemTableSize:       writeBuffer(o.Cache), MemTableStopWritesThreshold: 4,
+		MemTableSize:       buffer, MemTableStopWritesThreshold: 4,
 		DisableAutomaticCompactions: o.NoCompactions,
 		L0CompactionThreshold:       4, L0StopWritesThreshold: 24, MaxOpenFiles: o.Files,
 		CompactionConcurrencyRange: func() (int, int) { return 1, 1 },

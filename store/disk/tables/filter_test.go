@@ -62,7 +62,7 @@ func TestFilterAgainstModel(t *testing.T) {
 	}
 }
 
-// TestFilterAtOnce enters entries while others look up what is not there: whoever entered one finds it.
+// TestFilterAtOnce enters entries while others look up absent roots. The goroutine that entered one finds it.
 func TestFilterAtOnce(t *testing.T) {
 	t.Parallel()
 	const n, writers, each = 3000, 4, 500
