@@ -92,6 +92,7 @@ var layers = map[string][]string{
 	"internal/privatefile":     {},
 	"internal/ram":             {},
 	"internal/sdnotify":        {},
+	"internal/starting":        {},
 	"internal/suggest":         {},
 	"internal/tasks":           {},
 	"internal/tracing":         {},

@@ -22,6 +22,7 @@ import (
 	"allium/gateway/api"
 	"allium/internal/ram"
 	"allium/internal/sdnotify"
+	"allium/internal/starting"
 	"allium/node"
 	"allium/node/config"
 	homedir "allium/node/home"
@@ -141,7 +142,6 @@ func (f runFlags) keys(cmd *cobra.Command) map[string]any {
 
 // runNode runs the node of the home directory until ctx ends.
 func runNode(ctx context.Context, a *cli.App, flags map[string]any) error {
-	started := ram.Starting()
 	home, err := a.NewHome()
 	if err != nil {
 		return err
@@ -180,7 +180,7 @@ func runNode(ctx context.Context, a *cli.App, flags map[string]any) error {
 	running, stopped := context.WithCancel(ctx)
 	var telling sync.WaitGroup
 	err = n.Run(ctx, func() {
-		started()
+		starting.End()
 		id, r := n.ID(), n.Readiness()
 		_ = a.Print(id, term.Ready(id, r)) // the node runs on if nobody reads this
 		manager.Ready(term.ReadyExcept(r))

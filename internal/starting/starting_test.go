@@ -1,4 +1,4 @@
-package ram
+package starting
 
 import (
 	"runtime"
@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// TestStarting: the first collection, and the end of the start, bring the usual pace back. A GOGC of the
-// user stays.
-func TestStarting(t *testing.T) {
+// TestBegin: the first collection, and the end of the start, bring the usual pace back. A GOGC of the user stays.
+func TestBegin(t *testing.T) {
 	gogc := func() uint64 {
 		s := []metrics.Sample{{Name: "/gc/gogc:percent"}}
 		metrics.Read(s)
@@ -18,17 +17,17 @@ func TestStarting(t *testing.T) {
 	}
 	t.Setenv("GOGC", "50")
 	debug.SetGCPercent(50)
-	Starting()()
+	begin()()
 	if got := gogc(); got != 50 {
 		t.Errorf("GOGC of the user became %d", got)
 	}
 	t.Setenv("GOGC", "")
-	Starting()
+	begin()
 	for gogc() != usualGOGC { // until the test times out
 		runtime.GC()
 		time.Sleep(time.Millisecond)
 	}
-	Starting()()
+	begin()()
 	if got := gogc(); got != usualGOGC {
 		t.Errorf("GOGC is %d after the start", got)
 	}
