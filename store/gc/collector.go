@@ -44,11 +44,21 @@ type Uses interface {
 	Held(root b3.Root, used meta.Second) bool
 }
 
+// Backend has the objects that a Collector looks up and removes, and the pins that protect them.
+type Backend interface {
+	// Get, UsedAt, RemoveAll, Pins and Totals are those of [meta.Objects], [meta.Pins] and [meta.State].
+	Get(root b3.Root) (e meta.Entry, ok bool, err error)
+	UsedAt(e meta.Entry) (meta.Second, error)
+	RemoveAll(ctx context.Context, es []meta.Entry) error
+	Pins(root b3.Root, label string, page []meta.Pin) ([]meta.Pin, error)
+	Totals() *meta.Totals
+}
+
 // Deps holds the dependencies of a Collector. Metrics may be nil.
 type Deps struct {
 	env.Env
 
-	Backend   meta.Backend
+	Backend   Backend
 	Damages   func() *damage.List
 	Partials  Partials
 	Uses      Uses
@@ -171,19 +181,28 @@ func (g *Collector) NoteUse(root b3.Root) {
 // time, holds no locks meanwhile, and ends early with ctx or the store. A second call waits
 // for the first. The report is valid with an error too.
 func (g *Collector) Run(ctx context.Context, opt Options) (Report, error) {
-	if err := g.deps.Admission.Enter(); err != nil {
+	if err := begin(ctx, g.deps.Admission, g.collecting); err != nil {
 		return Report{}, err
-	}
-	g.deps.Admission.Leave() // the store may close while a collection runs
-	select {
-	case g.collecting <- struct{}{}:
-	case <-ctx.Done():
-		return Report{}, ctx.Err()
-	case <-g.deps.Admission.Stopping():
-		return Report{}, meta.ErrDraining
 	}
 	defer func() { <-g.collecting }()
 	return g.collect(ctx, opt)
+}
+
+// begin fills running, a buffer of one, and waits as long as another run has it. The caller empties it after its run.
+// The store may close before that.
+func begin(ctx context.Context, store *admission.Control, running chan<- struct{}) error {
+	if err := store.Enter(); err != nil {
+		return err
+	}
+	store.Leave()
+	select {
+	case running <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-store.Stopping():
+		return meta.ErrDraining
+	}
 }
 
 // collect runs one collection. The caller has filled g.collecting.

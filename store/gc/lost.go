@@ -29,16 +29,8 @@ type FindLostOptions struct {
 // walked too. An error of lost ends the walk and is returned. A second call waits for the
 // first. RAM is bounded as for a collection.
 func (t *trees) FindLost(ctx context.Context, opt FindLostOptions, lost func(Lost) error) error {
-	if err := t.deps.Admission.Enter(); err != nil {
+	if err := begin(ctx, t.deps.Admission, t.findingLost); err != nil {
 		return err
-	}
-	t.deps.Admission.Leave() // the store may close during the walk
-	select {
-	case t.findingLost <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.deps.Admission.Stopping():
-		return meta.ErrDraining
 	}
 	defer func() { <-t.findingLost }()
 	w := newLostWalk(t, opt, lost)

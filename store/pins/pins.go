@@ -22,9 +22,20 @@ import (
 	"allium/store/uses"
 )
 
+// Backend has the pins that [quota.Quotas] sets and drops, and knows the objects that they protect.
+type Backend interface {
+	// Get, SetTarget, Pin, Pins, Released and ForgetPin are those of [meta.Objects] and [meta.Pins].
+	Get(root b3.Root) (e meta.Entry, ok bool, err error)
+	SetTarget(root b3.Root, label string, t meta.Target) (bool, error)
+	Pin(root b3.Root, label string) (p meta.Pin, ok bool, err error)
+	Pins(root b3.Root, label string, page []meta.Pin) ([]meta.Pin, error)
+	Released(root b3.Root, label string, page []meta.Pin) ([]meta.Pin, error)
+	ForgetPin(root b3.Root, label string) (bool, error)
+}
+
 // Deps holds the dependencies of a Keeper.
 type Deps struct {
-	Backend   meta.Backend
+	Backend   Backend
 	Admission *admission.Control
 	Leases    *lease.Table
 	Moved     *moved.Table

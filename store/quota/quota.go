@@ -80,11 +80,19 @@ func parseAll(list []string) (map[string]limit, error) {
 	return qs, nil
 }
 
+// Backend keeps the pins that are counted, and knows the objects that they protect.
+type Backend interface {
+	// Get, SetPins and DropPin are those of [meta.Objects] and [meta.Pins].
+	Get(root b3.Root) (e meta.Entry, ok bool, err error)
+	SetPins(pins []meta.Pin) error
+	DropPin(root b3.Root, label string) (bool, error)
+}
+
 // Deps holds the dependencies of Quotas. Metrics and Limits may be nil.
 type Deps struct {
 	env.Env
 
-	Backend meta.Backend
+	Backend Backend
 
 	// Node reads and verifies the directory root. It returns nil when root is absent or is no
 	// directory, and an error that wraps meta.ErrDamagedDirectory when it is damaged.
@@ -101,7 +109,7 @@ type pinKey struct {
 // maps have an entry for each pin, and for each label in use, that has a quota. Its methods
 // are safe for concurrent use.
 type Quotas struct {
-	backend meta.Backend
+	backend Backend
 	node    func(context.Context, b3.Root) (*manifest.Node, error)
 	limits  map[string]limit
 	usages  map[string][2]*limits.Usage // bytes and objects, nil when unbounded; none for "*"
