@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -45,7 +46,8 @@ func PublishCommand(a *cli.App) *cobra.Command {
 		Short: "Add and pin a file or directory, and publish a name for it",
 		Long: `Add a file or directory, pin it, and publish a name that stands for it: add, pin and
 name publish in one step. It prints the address, the whole name LABEL.ZONE, the
-short one, and the URL if the node has a gateway. LABEL is the base name of PATH, unless --as gives another.
+short one, and the URLs if the node has a gateway: of the path, of a host of its own,
+where scripts run, and of domains. LABEL is the base name of PATH, unless --as gives another.
 
 A home directory without a zone gets one, and the command says where its private key
 is. Back that file up: without it, nobody can change the name again.
@@ -253,8 +255,10 @@ func publishNow(
 // placesOf returns where browsers find what a name stands for.
 func placesOf(ctx context.Context, n api.Node, name string, added api.Added) webPlaces {
 	g := adding.KnownGateway(ctx, n)
-	links := append(g.NameLinks(name), g.RootLinks(added.Root, added.Name, added.Kind == api.Directory)...)
-	return webPlaces{URL: strings.Join(links[:min(1, len(links))], ""), Links: links}
+	links := g.NameLinks(name)
+	w := webPlaces{URL: strings.Join(links[:min(1, len(links))], ""), ofName: links}
+	w.Links = slices.Concat(links, g.RootLinks(added.Root, added.Name, added.Kind == api.Directory))
+	return w
 }
 
 // unpinOthers removes the pins with a label from all addresses but one.
@@ -294,8 +298,9 @@ type published struct {
 
 // webPlaces are the URLs of a publication at the node's gateway; empty without one.
 type webPlaces struct {
-	URL   string   `json:"url,omitempty"`   // of the name
-	Links []string `json:"links,omitempty"` // URL, and that of the address
+	URL    string   `json:"url,omitempty"`   // the first of the name
+	Links  []string `json:"links,omitempty"` // those of the name, then those of the address
+	ofName []string // URL, the host of the name's own, where scripts run, and domains
 }
 
 // String describes a publication in several lines. With quiet it is the whole name.
@@ -304,8 +309,8 @@ func (p published) String(quiet bool) string {
 		return p.Name.Name
 	}
 	s := p.Root.String() + " " + printable.Name(p.Path) + "\n" + Published(p.Name, false)
-	if p.URL != "" {
-		s += "\n" + "url         " + p.URL
+	for _, url := range p.ofName {
+		s += "\n" + "url         " + url
 	}
 	return s + p.zone()
 }
