@@ -228,7 +228,7 @@ func readRules(
 	g *Handlers, b *body, r *http.Request, files *siteFiles,
 ) (rules *site.Rules, size int, wrong, err error) {
 	rules = &site.Rules{}
-	for _, name := range []string{site.RedirectsFile, site.HeadersFile, site.SettingsFile} {
+	for _, name := range site.RuleFiles {
 		text, err := readSmall(g, b, r, files, name)
 		if errors.Is(err, manifest.ErrNotManifest) && len(files.t.below) == 0 {
 			return &site.Rules{File: true}, 0, nil, nil
@@ -236,17 +236,11 @@ func readRules(
 		if err != nil {
 			return nil, 0, nil, err
 		}
-		size += len(text)
-		switch {
-		case text == nil:
-		case name == site.RedirectsFile:
-			rules.Redirects, wrong = site.ParseRedirects(text)
-		case name == site.HeadersFile:
-			rules.Headers, wrong = site.ParseHeaders(text)
-		default:
-			rules.Settings = site.ParseSettings(text)
+		if text == nil {
+			continue
 		}
-		if wrong != nil {
+		size += len(text)
+		if wrong := rules.Read(name, text); wrong != nil {
 			return rules, size, wrong, nil
 		}
 	}

@@ -27,6 +27,23 @@ type Rules struct {
 	File bool // the site is one file and no directory
 }
 
+// RuleFiles are the names of the files that hold the rules of a site, in the order in which they are read.
+var RuleFiles = [...]string{RedirectsFile, HeadersFile, SettingsFile}
+
+// Read adds what one of RuleFiles says. text is the beginning of it, one byte more than MaxFile at most. The error says
+// for the author of the site what is wrong, and where.
+func (r *Rules) Read(file string, text []byte) (err error) {
+	switch file {
+	case RedirectsFile:
+		r.Redirects, err = ParseRedirects(text)
+	case HeadersFile:
+		r.Headers, err = ParseHeaders(text)
+	case SettingsFile:
+		r.Settings = ParseSettings(text)
+	}
+	return err
+}
+
 // Site is the website at a host. It is immutable.
 type Site struct {
 	Key    Key      // zero if Domain is set

@@ -242,22 +242,25 @@ func publishNow(
 	r := p.request
 	if r.Value = added.Root.String(); r.Value == old.Value {
 		done.Name, done.Unchanged = old, true
-		done.webPlaces = placesOf(ctx, n, old.Name, added)
+		done.webPlaces = placesOf(ctx, n, p.path, old.Name, added)
 		return done, nil
 	}
 	if done.Name, err = n.PublishName(ctx, r); err != nil {
 		return done, err
 	}
-	done.webPlaces = placesOf(ctx, n, done.Name.Name, added)
+	done.webPlaces = placesOf(ctx, n, p.path, done.Name.Name, added)
 	return done, unpinOthers(ctx, n, p.label, added.Root)
 }
 
-// placesOf returns where browsers find what a name stands for.
-func placesOf(ctx context.Context, n api.Node, name string, added api.Added) webPlaces {
+// placesOf returns where browsers find what a name stands for. It was added from path.
+func placesOf(ctx context.Context, n api.Node, path, name string, added api.Added) webPlaces {
 	g := adding.KnownGateway(ctx, n)
 	links := g.NameLinks(name)
 	w := webPlaces{URL: strings.Join(links[:min(1, len(links))], ""), ofName: links}
 	w.Links = slices.Concat(links, g.RootLinks(added.Root, added.Name, added.Kind == api.Directory))
+	if added.Kind == api.Directory {
+		w.Mistake = siteMistake(path)
+	}
 	return w
 }
 
@@ -296,11 +299,13 @@ type published struct {
 	KeyFile   string        `json:"key_file,omitempty"`  // the private key of that
 }
 
-// webPlaces are the URLs of a publication at the node's gateway; empty without one.
+// webPlaces are the URLs of a publication at the node's gateway, none without one.
 type webPlaces struct {
-	URL    string   `json:"url,omitempty"`   // the first of the name
-	Links  []string `json:"links,omitempty"` // those of the name, then those of the address
-	ofName []string // URL, the host of the name's own, where scripts run, and domains
+	URL   string   `json:"url,omitempty"`   // the first of the name
+	Links []string `json:"links,omitempty"` // those of the name, then those of the address
+	// Mistake names a wrong line in a website's rules, because of which gateways do not show it at its host.
+	Mistake string   `json:"site_mistake,omitempty"`
+	ofName  []string // URL, the host of the name's own, where scripts run, and domains
 }
 
 // String describes a publication in several lines. With quiet it is the whole name.
@@ -312,7 +317,7 @@ func (p published) String(quiet bool) string {
 	for _, url := range p.ofName {
 		s += "\n" + "url         " + url
 	}
-	return s + p.zone()
+	return s + p.mistake() + p.zone()
 }
 
 // zone says where the key of a new zone is.
@@ -339,5 +344,5 @@ func (p published) Line(quiet bool) string {
 	} else {
 		s += "no peer took it yet"
 	}
-	return s + p.zone()
+	return s + p.mistake() + p.zone()
 }

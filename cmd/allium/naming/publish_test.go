@@ -23,12 +23,12 @@ func TestURLOf(t *testing.T) {
 		"http://127.0.0.1:8080/n/a.k51": {id: api.ID{Gateway: "http://127.0.0.1:8080"}},
 		"":                              {},
 	} {
-		if got := placesOf(t.Context(), n, "a.k51", api.Added{}).URL; got != want {
+		if got := placesOf(t.Context(), n, "a", "a.k51", api.Added{}).URL; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 	n := gatewayNode{id: api.ID{Gateway: "http://127.0.0.1:8080"}, err: errors.New("gone")}
-	if got := placesOf(t.Context(), n, "a.k51", api.Added{}).URL; got != "" {
+	if got := placesOf(t.Context(), n, "a", "a.k51", api.Added{}).URL; got != "" {
 		t.Errorf("got %q after an error", got)
 	}
 }
