@@ -9,7 +9,7 @@ import (
 	"strconv"
 
 	"allium/gateway/api"
-	"allium/internal/limits"
+	"allium/protocols/ticket"
 )
 
 // Place is an address of a link, and who can open it.
@@ -60,9 +60,6 @@ func better(a, b, preferred netip.Addr) bool {
 	return cmp.Or(cmp.Compare(weigh(a), weigh(b)), cmp.Compare(b.String(), a.String())) > 0
 }
 
-// carrier is the range of providers' NAT and of some VPNs (RFC 6598).
-var carrier = netip.MustParsePrefix("100.64.0.0/10")
-
 // ReachOf returns who can open a URL, "" for a text that is none or has no address or name that others know.
 func ReachOf(text string) api.ReachFrom {
 	u, err := url.Parse(text)
@@ -85,7 +82,7 @@ func reachOf(ip netip.Addr) api.ReachFrom {
 		return api.ReachMachine
 	case !ip.IsGlobalUnicast():
 		return ""
-	case limits.Near(ip) || carrier.Contains(ip):
+	case ticket.ReachOfIP(ip) == ticket.LAN:
 		return api.ReachLAN
 	}
 	return api.ReachUnconfirmed

@@ -32,8 +32,11 @@ func TestPlaces(t *testing.T) {
 			{"http://8.8.8.8:80/s/x/", api.ReachUnconfirmed}, {"http://192.168.1.7:80/s/x/", api.ReachLAN},
 			{"http://127.0.0.1:80/s/x/", api.ReachMachine},
 		}},
-		"IPv6 alone": {everywhere, addrs("::1", "2001:db8::1"), "", []Place{
-			{"http://[2001:db8::1]:80/s/x/", api.ReachUnconfirmed}, {"http://[::1]:80/s/x/", api.ReachMachine},
+		"no address of the Internet": {everywhere, addrs("::1", "192.0.2.2"), "", []Place{
+			{"http://192.0.2.2:80/s/x/", api.ReachLAN}, {"http://[::1]:80/s/x/", api.ReachMachine},
+		}},
+		"IPv6 alone": {everywhere, addrs("::1", "2606:4700::1"), "", []Place{
+			{"http://[2606:4700::1]:80/s/x/", api.ReachUnconfirmed}, {"http://[::1]:80/s/x/", api.ReachMachine},
 		}},
 		"one address": {netip.MustParseAddrPort("10.0.0.1:80"), addrs("127.0.0.1"), "", []Place{
 			{"http://10.0.0.1:80/s/x/", api.ReachLAN},
@@ -70,12 +73,12 @@ func TestOnGateway(t *testing.T) {
 func TestAtGateway(t *testing.T) {
 	t.Parallel()
 	addrs := []netip.Addr{
-		netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("192.168.1.7"), netip.MustParseAddr("203.0.113.5"),
+		netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("192.168.1.7"), netip.MustParseAddr("8.8.4.4"),
 	}
 	for _, c := range []struct{ base, listen, want string }{
-		{"http://127.0.0.1:8080", ":8080", "http://203.0.113.5:8080 http://192.168.1.7:8080"},
-		{"http://127.0.0.1:8080", "0.0.0.0:8080", "http://203.0.113.5:8080 http://192.168.1.7:8080"},
-		{"http://[::1]:8080", "[::]:8080", "http://203.0.113.5:8080 http://192.168.1.7:8080"},
+		{"http://127.0.0.1:8080", ":8080", "http://8.8.4.4:8080 http://192.168.1.7:8080"},
+		{"http://127.0.0.1:8080", "0.0.0.0:8080", "http://8.8.4.4:8080 http://192.168.1.7:8080"},
+		{"http://[::1]:8080", "[::]:8080", "http://8.8.4.4:8080 http://192.168.1.7:8080"},
 		{"http://127.0.0.1:8080", "127.0.0.1:8080", ""},
 		{"https://127.0.0.1:8443", ":8443", ""}, // its certificate has another name
 		{"https://gw.example.org", ":443", "https://gw.example.org"},

@@ -13,6 +13,7 @@ import (
 	"allium/gateway/api"
 	"allium/internal/ipgroup"
 	"allium/node/p2p"
+	"allium/protocols/ticket"
 )
 
 // reachKnown returns how the node can be reached, or why that is not to be judged.
@@ -238,7 +239,7 @@ func checkCarrier(_ context.Context, e *exam) result {
 	}
 	for _, a := range r.Addrs { // the router's own address is a private one: there is another router behind it
 		parsed, err := ma.NewMultiaddr(a.Addr)
-		if ip, ok := ipgroup.IP(parsed); err == nil && a.Via == "router" && ok && !publicIP(ip) {
+		if ip, ok := ipgroup.IP(parsed); err == nil && a.Via == "router" && ok && ticket.ReachOfIP(ip) != ticket.Anywhere {
 			return warn(say("the router mapped a port at %s, which is no address of the Internet", a.Addr), impact, fix)
 		}
 	}
@@ -260,11 +261,6 @@ func checkCarrier(_ context.Context, e *exam) result {
 		return skip("no node runs, so what the router says is not known")
 	}
 	return result{}
-}
-
-// publicIP reports whether an address belongs to the Internet.
-func publicIP(ip netip.Addr) bool {
-	return !ip.IsPrivate() && !ip.IsLoopback() && !ip.IsLinkLocalUnicast() && !carrier.Contains(ip)
 }
 
 func checkNetwork(_ context.Context, e *exam) result {

@@ -69,20 +69,26 @@ func ReachOf(a ma.Multiaddr) (Reach, netip.Addr) {
 	}
 	ip, _ := netip.AddrFromSlice(raw)
 	ip = ip.Unmap()
+	return ReachOfIP(ip), ip
+}
+
+// ReachOfIP says from where an IP address can be dialled.
+func ReachOfIP(ip netip.Addr) Reach {
+	ip = ip.Unmap()
 	switch {
 	case ip.IsUnspecified() || ip.IsMulticast():
-		return Nowhere, ip
+		return Nowhere
 	case ip.IsLoopback():
-		return Machine, ip
+		return Machine
 	case ip.IsPrivate() || ip.IsLinkLocalUnicast():
-		return LAN, ip
+		return LAN
 	}
 	for _, p := range notPublic {
 		if p.Contains(ip) {
-			return LAN, ip
+			return LAN
 		}
 	}
-	return Anywhere, ip
+	return Anywhere
 }
 
 // Source returns the peer of the ticket with the addresses that this machine may dial. Private ones are
