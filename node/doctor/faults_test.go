@@ -383,6 +383,16 @@ func TestHealthy(t *testing.T) {
 	}
 }
 
+// TestLoopbackMapsNothing: a router is not blamed when a node listens on loopback alone.
+func TestLoopbackMapsNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false)
+	w.node.reach.From, w.node.reach.Addrs = api.ReachMachine, nil
+	if r := w.run(); !slices.Contains(skipped(r), "port_mapping") || len(of(r, "reach")) != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
 // TestEveryCheckIsPlanted: for each check there is a fault that it finds.
 func TestEveryCheckIsPlanted(t *testing.T) {
 	t.Parallel()
