@@ -2,14 +2,22 @@ package files
 
 import (
 	"archive/tar"
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"allium/node/files/archive"
 	"allium/protocols/b3"
 	"allium/protocols/manifest"
 	"allium/protocols/status"
+)
+
+// Headers and small files are gathered, because net/http sends each write in a system call of its own.
+const (
+	gatheredBytes = 64 << 10
+	gatheredFor   = 50 * time.Millisecond // then they are written with the next item, so that a slow disk shows progress
 )
 
 // tarWriter writes items as TarItems reads them.
@@ -28,13 +36,29 @@ func WriteTar(w io.Writer, items Items) error {
 
 // writeTar is WriteTar, and calls sent after the bytes of each file.
 func writeTar(w io.Writer, items Items, sent func(record func(b3.Root))) error {
-	t := tarWriter{w: tar.NewWriter(w), buf: make([]byte, 64<<10), sent: sent}
+	gathered := bufio.NewWriterSize(w, gatheredBytes)
+	t := tarWriter{w: tar.NewWriter(gathered), buf: make([]byte, 64<<10), sent: sent}
+	err := t.items(items, gathered)
+	if flushed := gathered.Flush(); err == nil { // also after an error: what was written before it is to be stored
+		err = flushed
+	}
+	return err
+}
+
+func (t *tarWriter) items(items Items, gathered *bufio.Writer) error {
+	flushed := time.Now()
 	for it, err := range items {
 		if err != nil {
 			return err
 		}
 		if err := t.item(it); err != nil {
 			return fmt.Errorf("%s: %w", it.Path, err)
+		}
+		if now := time.Now(); now.Sub(flushed) > gatheredFor {
+			if err := gathered.Flush(); err != nil {
+				return err
+			}
+			flushed = now
 		}
 	}
 	return t.w.Close()
