@@ -241,7 +241,8 @@ func checkCarrier(_ context.Context, e *exam) result {
 	}
 	for _, a := range r.Addrs { // the router's own address is a private one: there is another router behind it
 		parsed, err := ma.NewMultiaddr(a.Addr)
-		if ip, ok := ipgroup.IP(parsed); err == nil && a.Via == "router" && ok && ticket.ReachOfIP(ip) != ticket.Anywhere {
+		ip, ok := ipgroup.IP(parsed)
+		if err == nil && a.Via == "router" && ok && ticket.ReachOfIP(ip) != ticket.Anywhere {
 			return warn(say("the router mapped a port at %s, which is no address of the Internet", a.Addr), impact, fix)
 		}
 	}

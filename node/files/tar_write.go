@@ -17,7 +17,7 @@ import (
 // Headers and small files are gathered, because net/http sends each write in a system call of its own.
 const (
 	gatheredBytes = 64 << 10
-	gatheredFor   = 50 * time.Millisecond // then they are written with the next item, so that a slow disk shows progress
+	gatheredFor   = 50 * time.Millisecond // then they go out with the next item, so that a slow disk shows progress
 )
 
 // tarWriter writes items as TarItems reads them.
