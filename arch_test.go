@@ -440,7 +440,8 @@ var layers = map[string][]string{
 	"cmd/allium/naming": {
 		"cmd/allium/adding", "cmd/allium/cli", "cmd/allium/failure", "cmd/allium/source", "cmd/allium/term",
 		"gateway/api", "gateway/api/client", "gateway/api/client/namewatch", "gateway/site", "node/files/follow",
-		"node/files/watch", "node/website", "protocols/address", "protocols/name", "resolver/names/dnslink", "resolver/names/zones",
+		"node/files/watch", "node/website", "protocols/address", "protocols/name", "resolver/names/dnslink",
+		"resolver/names/zones",
 	},
 	"cmd/allium/network": {
 		"cmd/allium/cli", "cmd/allium/diagnosis", "cmd/allium/failure", "cmd/allium/source", "cmd/allium/term",
